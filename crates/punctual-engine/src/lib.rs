@@ -1,0 +1,17 @@
+//! The timer queue of `punctual`, and the rules of scheduling as pure data.
+//!
+//! No threads, no clock, no dependencies, no unsafe code: time is a [`Tick`] that the caller passes in.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod key;
+mod schedule;
+mod shutdown;
+mod tick;
+
+pub use key::TaskKey;
+pub use schedule::{RunTimes, Schedule};
+pub use shutdown::{Keep, Leftover, RunState, ShutdownPolicy, is_finished, may_run};
+pub use tick::Tick;

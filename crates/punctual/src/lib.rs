@@ -1,0 +1,2 @@
+//! The scheduled thread pool for Rust.
+#![forbid(unsafe_code)]
