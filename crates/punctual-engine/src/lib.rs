@@ -7,11 +7,15 @@
 extern crate alloc;
 
 mod key;
+mod queue;
 mod schedule;
 mod shutdown;
 mod tick;
 
 pub use key::TaskKey;
+pub use queue::{Entry, Fired, TimerQueue};
+#[doc(hidden)]
+pub use queue::{Footprint, ReferenceHeap};
 pub use schedule::{RunTimes, Schedule};
 pub use shutdown::{Keep, Leftover, RunState, ShutdownPolicy, is_finished, may_run};
 pub use tick::Tick;

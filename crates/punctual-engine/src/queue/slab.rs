@@ -1,0 +1,372 @@
+//! Where values live while their entries wait.
+//!
+//! A slab hands out slots and takes them back. Each slot carries the generation of its tenant, so that an
+//! old key, or an old stamp in some leaf, is recognised by one comparison; and a *link*, a number that
+//! belongs to the tenant's owner (the queue keeps there the leaf that holds the tenant's stamp).
+//!
+//! # States
+//! ```text
+//!          insert                 remove
+//! free ────────────▶ occupied ────────────▶ free, generation + 1
+//!                                  └──────▶ retired, if no generation is left
+//!
+//! chunk: absent ── first insert ──▶ present ── last tenant leaves ──▶ spare ── another spare ──▶ absent
+//! ```
+//!
+//! # Invariants
+//! 1. A pair (slot, generation) is handed out at most once in the life of the slab. A chunk that goes away
+//!    leaves its highest generation behind, and starts from there if it comes back.
+//! 2. `RETIRED` is never handed out, and a slot that has reached it never has a tenant again.
+//! 3. A chunk is in `roomy` exactly if it can give a slot, and knows its place there.
+//! 4. At most one chunk is present without a tenant: the spare.
+//!
+//! # Cost
+//! Every operation touches one slot, one chunk header and at most two places of `roomy`. Memory comes and
+//! goes a chunk at a time, so growing never moves what is there, and a queue that empties gives its memory
+//! back on the way. (Chunk 0 grows by doubling, so that a small queue stays small: at most `CHUNK / 2` moves.)
+//! The slot freed last is the next to be given out: it is still in the cache.
+//!
+//! # Paths not taken
+//! - *One `Vec`:* doubling it at ten million entries copies hundreds of megabytes in one call.
+//! - *One free list through all chunks:* one load less, but a chunk could not leave before the slab is empty.
+//! - *Generations apart from values:* a purge would read 4 bytes of a dense array instead of a line per
+//!   entry. But it is just this line that the pop or the cancel needs, and fetching many at once when a leaf
+//!   becomes the front is what makes firing fast.
+
+use alloc::vec::Vec;
+
+use crate::TaskKey;
+
+/// Slots in a chunk.
+pub(super) const CHUNK: usize = 1 << CHUNK_BITS;
+const CHUNK_BITS: u32 = 9;
+/// No slot, no chunk, no link.
+pub(super) const NONE: u32 = u32::MAX;
+/// The generation after the last.
+const RETIRED: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(super) struct Slab<T> {
+    chunks: Vec<Chunk<T>>,
+    /// Chunks that can give a slot; the last is asked first.
+    roomy: Vec<u32>,
+    /// Chunks that are absent and may come back.
+    absent: Vec<u32>,
+    /// The one chunk that is present without a tenant, or `NONE`.
+    spare: u32,
+    /// The first generation of a chunk that has never been there.
+    first: u32,
+    len: usize,
+    /// Slots moved so far.
+    work: u64,
+}
+
+#[derive(Debug)]
+struct Chunk<T> {
+    /// Grows up to `CHUNK`; empty while the chunk is absent.
+    slots: Vec<Slot<T>>,
+    /// First of the free slots among `slots`, or `NONE`.
+    free: u32,
+    tenants: u32,
+    /// Place in `roomy`, or `NONE`.
+    place: u32,
+    /// The generation in which slots begin.
+    first: u32,
+    /// No generation above this one was ever reached here.
+    highest: u32,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    value: Option<T>,
+    /// Of the tenant; if there is none, of the next.
+    generation: u32,
+    /// Of the tenant; if there is none, the next free slot.
+    link: u32,
+}
+
+impl<T> Slab<T> {
+    pub(super) const fn new() -> Self {
+        Self::with_first_generation(0)
+    }
+
+    pub(super) const fn with_first_generation(first: u32) -> Self {
+        Self {
+            chunks: Vec::new(),
+            roomy: Vec::new(),
+            absent: Vec::new(),
+            spare: NONE,
+            first,
+            len: 0,
+            work: 0,
+        }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) const fn work(&self) -> u64 {
+        self.work
+    }
+
+    /// Gives `value` a slot.
+    #[inline]
+    pub(super) fn insert(&mut self, value: T, link: u32) -> TaskKey {
+        let number = match self.roomy.last() {
+            Some(&number) => number,
+            None => self.add_chunk(),
+        };
+        let chunk = &mut self.chunks[number as usize];
+        let index = chunk.free;
+        let (index, generation) = if let Some(slot) = chunk.slots.get_mut(index as usize) {
+            chunk.free = slot.link;
+            slot.link = link;
+            slot.value = Some(value);
+            (index, slot.generation)
+        } else {
+            if chunk.slots.len() == chunk.slots.capacity() {
+                self.work += chunk.slots.len() as u64;
+            }
+            let index = chunk.slots.len() as u32;
+            chunk.slots.push(Slot { value: Some(value), generation: chunk.first, link });
+            (index, chunk.first)
+        };
+        chunk.tenants += 1;
+        self.len += 1;
+        if !chunk.has_room() {
+            chunk.place = NONE;
+            self.roomy.pop();
+        }
+        if self.spare == number {
+            self.spare = NONE;
+        }
+        TaskKey { slot: number << CHUNK_BITS | index, generation }
+    }
+
+    /// The tenant that `key` names, and its link.
+    #[inline]
+    pub(super) fn remove(&mut self, key: TaskKey) -> Option<(T, u32)> {
+        let (number, index) = split(key.slot);
+        let chunk = self.chunks.get_mut(number)?;
+        let slot = chunk.slots.get_mut(index)?;
+        if slot.generation != key.generation {
+            return None;
+        }
+        let value = slot.value.take()?;
+        let link = slot.link;
+        self.len -= 1;
+        chunk.tenants -= 1;
+        slot.generation += 1;
+        chunk.highest = chunk.highest.max(slot.generation);
+        if slot.generation != RETIRED {
+            slot.link = chunk.free;
+            chunk.free = index as u32;
+            self.ask_first(number as u32);
+        }
+        if self.chunks[number].tenants == 0 {
+            self.vacate(number as u32);
+        }
+        Some((value, link))
+    }
+
+    /// Whether the tenant that `key` names is still there.
+    #[inline]
+    pub(super) fn is_live(&self, key: TaskKey) -> bool {
+        // A stamp's generation was handed out; by 1 it is the slot's only while that tenant is there.
+        self.slot(key.slot).is_some_and(|slot| slot.generation == key.generation)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: TaskKey) -> Option<&T> {
+        let slot = self.slot(key.slot)?;
+        if slot.generation == key.generation { slot.value.as_ref() } else { None }
+    }
+
+    /// Gives the tenant that `key` names another link; `false` if it is gone.
+    #[inline]
+    pub(super) fn relink(&mut self, key: TaskKey, link: u32) -> bool {
+        let (number, index) = split(key.slot);
+        match self.chunks.get_mut(number).and_then(|chunk| chunk.slots.get_mut(index)) {
+            Some(slot) if slot.generation == key.generation => {
+                slot.link = link;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The link of the tenant of this slot.
+    pub(super) fn link(&self, slot: u32) -> u32 {
+        self.slot(slot).map_or(NONE, |slot| slot.link)
+    }
+
+    /// The tenant of this slot.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub(super) fn tenant(&self, slot: u32) -> &T {
+        self.slot(slot).and_then(|slot| slot.value.as_ref()).expect("the slot has a tenant")
+    }
+
+    /// The tenant of this slot, to change.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub(super) fn tenant_mut(&mut self, slot: u32) -> &mut T {
+        let (number, index) = split(slot);
+        self.chunks[number].slots[index].value.as_mut().expect("the slot has a tenant")
+    }
+
+    /// The key of the present tenant of this slot.
+    pub(super) fn key(&self, slot: u32) -> TaskKey {
+        TaskKey { slot, generation: self.slot(slot).map_or(RETIRED, |slot| slot.generation) }
+    }
+
+    /// Slots for which there is memory.
+    pub(super) fn capacity(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.slots.capacity()).sum()
+    }
+
+    /// Gives all memory back, if nobody is in. Keys stay stale for ever.
+    pub(super) fn release(&mut self) {
+        assert!(self.len == 0, "released a slab with {} tenants", self.len);
+        let highest = self.chunks.iter().map(|chunk| chunk.highest).fold(self.first, u32::max);
+        if highest < RETIRED / 2 {
+            let work = self.work;
+            *self = Self { work, ..Self::with_first_generation(highest) };
+        } else if self.spare != NONE {
+            // One slot has seen billions of tenants. The others should not be aged with it: keep the headers.
+            self.forget(self.spare);
+            self.spare = NONE;
+        }
+    }
+
+    #[inline]
+    fn slot(&self, slot: u32) -> Option<&Slot<T>> {
+        let (number, index) = split(slot);
+        self.chunks.get(number)?.slots.get(index)
+    }
+
+    /// Makes a chunk that has room the first to be asked.
+    #[inline]
+    fn ask_first(&mut self, number: u32) {
+        let last = self.roomy.len() as u32;
+        let place = self.chunks[number as usize].place;
+        if place == NONE {
+            self.roomy.push(number);
+            self.chunks[number as usize].place = last;
+        } else if place + 1 != last {
+            let other = self.roomy[last as usize - 1];
+            self.roomy.swap(place as usize, last as usize - 1);
+            self.chunks[other as usize].place = place;
+            self.chunks[number as usize].place = last - 1;
+        }
+    }
+
+    #[cold]
+    fn add_chunk(&mut self) -> u32 {
+        let number = self.absent.pop().unwrap_or_else(|| {
+            let number = self.chunks.len() as u32;
+            assert!(number < NONE >> CHUNK_BITS, "more than {} entries", NONE);
+            self.chunks.push(Chunk {
+                slots: Vec::new(),
+                free: NONE,
+                tenants: 0,
+                place: NONE,
+                first: self.first,
+                highest: self.first,
+            });
+            number
+        });
+        let chunk = &mut self.chunks[number as usize];
+        if number != 0 {
+            chunk.slots.reserve_exact(CHUNK);
+        }
+        chunk.first = chunk.highest;
+        chunk.place = self.roomy.len() as u32;
+        self.roomy.push(number);
+        number
+    }
+
+    /// The last tenant of this chunk has left.
+    #[cold]
+    fn vacate(&mut self, number: u32) {
+        if self.spare == NONE && self.chunks[number as usize].has_room() {
+            self.spare = number;
+        } else {
+            self.forget(number);
+        }
+    }
+
+    /// Gives the memory of a chunk without tenants back.
+    fn forget(&mut self, number: u32) {
+        let chunk = &mut self.chunks[number as usize];
+        chunk.slots = Vec::new();
+        chunk.free = NONE;
+        if chunk.place != NONE {
+            let place = chunk.place as usize;
+            chunk.place = NONE;
+            self.roomy.swap_remove(place);
+            if let Some(&moved) = self.roomy.get(place) {
+                self.chunks[moved as usize].place = place as u32;
+            }
+        }
+        // By 2 a chunk in which a slot was retired does not come back.
+        if self.chunks[number as usize].highest != RETIRED {
+            self.absent.push(number);
+        }
+    }
+
+    /// Checks every invariant.
+    pub(super) fn verify(&self) {
+        let mut len = 0;
+        let mut spares = 0;
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            let tenants = chunk.slots.iter().filter(|slot| slot.value.is_some()).count();
+            assert!(tenants == chunk.tenants as usize, "chunk {number} miscounts its tenants");
+            len += tenants;
+            let mut free = 0;
+            let mut at = chunk.free;
+            while let Some(slot) = chunk.slots.get(at as usize) {
+                assert!(slot.value.is_none(), "a free slot of chunk {number} has a tenant");
+                assert!(slot.generation != RETIRED, "slab invariant 2: a retired slot is free");
+                free += 1;
+                assert!(free <= chunk.slots.len(), "the free list of chunk {number} runs in a circle");
+                at = slot.link;
+            }
+            let retired = chunk.slots.iter().filter(|slot| slot.generation == RETIRED).count();
+            assert!(tenants + free + retired == chunk.slots.len(), "chunk {number} lost a slot");
+            let highest = chunk.slots.iter().map(|slot| slot.generation).fold(chunk.first, u32::max);
+            assert!(highest <= chunk.highest, "slab invariant 1: chunk {number} forgot a generation");
+            let present = chunk.slots.capacity() > 0;
+            let placed = chunk.place != NONE;
+            assert!(placed == (present && chunk.has_room()), "slab invariant 3: room in chunk {number}");
+            if placed {
+                assert!(self.roomy[chunk.place as usize] == number as u32, "slab invariant 3: place");
+            }
+            if present && tenants == 0 {
+                assert!(self.spare == number as u32, "slab invariant 4: chunk {number} is a second spare");
+                spares += 1;
+            }
+        }
+        assert!(len == self.len, "the slab miscounts its tenants");
+        assert!((self.spare != NONE) == (spares == 1), "slab invariant 4: the spare is not there");
+        let placed = self.chunks.iter().filter(|chunk| chunk.place != NONE).count();
+        assert!(placed == self.roomy.len(), "slab invariant 3: a chunk is in `roomy` twice");
+    }
+}
+
+impl<T> Chunk<T> {
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.free != NONE || self.slots.len() < CHUNK
+    }
+}
+
+#[inline]
+const fn split(slot: u32) -> (usize, usize) {
+    ((slot >> CHUNK_BITS) as usize, slot as usize & (CHUNK - 1))
+}
