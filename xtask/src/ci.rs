@@ -2,13 +2,14 @@
 
 use crate::step::{self, Step};
 use crate::workspace::Workspace;
-use crate::{differential, docs, engine, features, lint, loom, sanitize, test};
+use crate::{catalogue, differential, docs, engine, features, lint, loom, sanitize, test};
 use std::process::ExitCode;
 
 /// Every step, in the order in which they run.
 pub(crate) fn steps() -> impl Iterator<Item = &'static Step> {
     let groups = [
         lint::STEPS,
+        catalogue::STEPS,
         engine::STEPS,
         features::STEPS,
         docs::STEPS,

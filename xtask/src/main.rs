@@ -3,6 +3,7 @@
 //! This file is the table of contents: one line of [`COMMANDS`] per command, one file per command. A command
 //! is either a list of steps, run and summed up by [`step::run_all`], or a small program of its own.
 
+mod catalogue;
 mod ci;
 mod differential;
 mod docs;
@@ -36,6 +37,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "loom", args: "", about: "model checking (LOOM_MAX_PREEMPTIONS, default 3)", run: |w, a| steps(w, a, loom::STEPS) },
     Command { name: "sanitize", args: "", about: "address and thread sanitizer, with a nightly toolchain", run: |w, a| steps(w, a, sanitize::STEPS) },
     Command { name: "differential", args: "", about: "the same scripts on Java and on punctual, with a JDK", run: |w, a| steps(w, a, differential::STEPS) },
+    Command { name: "catalogue", args: "[--list]", about: "is every catalogued behaviour proved or explained", run: catalogue::command },
 ];
 
 fn main() -> ExitCode {
