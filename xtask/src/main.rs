@@ -14,6 +14,7 @@ mod lint;
 mod loom;
 mod sanitize;
 mod step;
+mod stress;
 mod test;
 mod workspace;
 
@@ -38,6 +39,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "sanitize", args: "", about: "address and thread sanitizer, with a nightly toolchain", run: |w, a| steps(w, a, sanitize::STEPS) },
     Command { name: "differential", args: "", about: "the same scripts on Java and on punctual, with a JDK", run: |w, a| steps(w, a, differential::STEPS) },
     Command { name: "catalogue", args: "[--list]", about: "is every catalogued behaviour proved or explained", run: catalogue::command },
+    Command { name: "stress", args: "[--runs 200] [--filter name] [--timeout 120] [--load n]", about: "the integration tests again and again, under load", run: stress::command },
 ];
 
 fn main() -> ExitCode {
