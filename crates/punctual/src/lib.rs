@@ -1,2 +1,95 @@
-//! The scheduled thread pool for Rust.
+//! The scheduled thread pool for Rust: exact order, never early, nothing lost.
+//!
+//! ```
+//! use punctual::Executor;
+//! use std::time::Duration;
+//!
+//! let pool = Executor::new(4);
+//!
+//! // A value after a delay: join it, or await it under any async runtime.
+//! let answer = pool.schedule(Duration::from_millis(5), || 6 * 7)?;
+//! assert_eq!(answer.join()?, 42);
+//!
+//! // A timeout that usually does not happen.
+//! let guard = pool.schedule(Duration::from_secs(30), || eprintln!("too slow"))?.cancel_on_drop();
+//! drop(guard);
+//!
+//! // Every five seconds, until cancelled.
+//! let beat = pool.task(|| println!("still here")).name("heartbeat").every(Duration::from_secs(5)).start()?;
+//! beat.cancel();
+//!
+//! pool.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is where
+//! - [`Executor`] is the pool, [`Builder`] its settings, [`Scheduler`] the pool without them.
+//! - [`TaskHandle`] is the grip on one task, [`TaskContext`] what a body knows of its own.
+//! - [`CompletionQueue`], [`FutureTask`], [`DelayQueue`] and [`Timer`] complete the family.
+//! - [`Clock`] is where time comes from: [`SystemClock`], or [`ManualClock`] in tests that do not sleep.
+//! - [`Observer`], [`Decorator`] and [`Spawner`] are the places for code of your own.
+//!
+//! # What is promised
+//! - Tasks start in the exact order of (deadline, submission), never early, however late.
+//! - What was done before a task is submitted is seen by its body; what the body did is seen by whoever has
+//!   its outcome; what one run of a periodic task did is seen by the next; what all tasks did is seen by
+//!   whoever sees the executor terminated.
+//! - Every handle resolves. A cancelled task that waits has dropped what it captured when `cancel` returns.
+//! - No closure, value, waker or hook of yours runs or is dropped under a lock of ours, and none of their panics
+//!   costs a thread or a task of others. The one exception is named in [`DelayQueue::snapshot`].
+//!
+//! Not promised: how soon a thread is scheduled by the operating system, and fairness among workers.
 #![forbid(unsafe_code)]
+
+mod builder;
+mod clock;
+mod completion;
+mod context;
+mod decorate;
+mod delay_queue;
+mod error;
+mod executor;
+mod future_task;
+mod handle;
+mod invoke;
+mod observe;
+mod park;
+mod policy;
+mod pool;
+mod queue_view;
+mod scheduler;
+mod slack;
+mod stats;
+mod sync;
+mod task;
+mod task_builder;
+mod timeout;
+mod timer;
+mod unrun;
+mod unwind;
+
+pub use builder::Builder;
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use completion::CompletionQueue;
+pub use context::TaskContext;
+pub use decorate::{Decoration, Decorator};
+pub use delay_queue::{DelayKey, DelayQueue, Delayed};
+pub use error::{
+    Abandoned, Interrupted, InvalidArgument, InvokeAllError, InvokeAnyError, Panic, RejectReason, Rejected,
+    TaskError, WaitError,
+};
+pub use executor::Executor;
+pub use future_task::FutureTask;
+pub use handle::{CancelOnDrop, Remaining, TaskHandle};
+pub use observe::{Observer, Place};
+pub use park::Parker;
+pub use policy::{OnCancel, OnDrop, Rejection, RejectionHandler};
+pub use pool::{Spawner, WorkerThread};
+pub use punctual_engine::{Keep, Leftover, RunState, Schedule, ShutdownPolicy, Tick};
+pub use queue_view::QueuedTask;
+pub use scheduler::{Scheduler, When};
+pub use stats::Stats;
+pub use task::{RunOutcome, TaskId, TaskInfo, TaskState};
+pub use task_builder::{PeriodicBuilder, TaskBuilder};
+pub use timer::Timer;
+pub use unrun::UnrunTask;

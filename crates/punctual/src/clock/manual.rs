@@ -1,0 +1,248 @@
+//! A clock that moves only when told, and drives real threads deterministically.
+//!
+//! # How it knows that nothing is going on
+//! Every timed or untimed wait of this crate goes through [`Clock::wait`], so a worker that has nothing to do
+//! is *parked here*, with the instant it waits for. The clock counts the worker threads attached to it. When
+//! all of them are parked, none has a permit waiting and none waits for an instant that has come, then no body
+//! runs, nothing is due, no thread is on its way in or out: the clock is *settled*. It needs no knowledge of
+//! executors, queues or tasks, and the next instant at which anything can happen is the earliest one that
+//! somebody waits for.
+//!
+//! # Invariants (guarded by `state`)
+//! 1. A thread is in `parked` from before it blocks until it has taken its permit or was released by the clock;
+//!    both happen under the lock, so a thread that has been told to go on is never counted as parked.
+//! 2. `now` never decreases, and is at most the earliest instant that was waited for when it was set, unless
+//!    [`jump`](ManualClock::jump) was asked for.
+//!
+//! # Protocol of `advance`
+//! Settle; find the earliest instant waited for; if it is not after the target, set `now` to it, release whoever
+//! waits for it, and begin again; otherwise set `now` to the target. So each body sees `now` exactly at its own
+//! deadline, however far the clock is advanced in one call.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_engine::Tick;
+
+use super::Clock;
+use crate::park::Parker;
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+/// Real time after which a clock that does not settle is taken for a mistake in the test.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A clock for tests: time stands still until it is advanced.
+///
+/// Clones share one clock. Executors on it run their tasks on real threads; [`advance`](Self::advance) returns
+/// when everything that came due has run.
+///
+/// ```
+/// use punctual::{Executor, ManualClock};
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use std::{sync::Arc, time::Duration};
+///
+/// let hour = Duration::from_secs(3600);
+/// let clock = ManualClock::new();
+/// let pool = Executor::builder().clock(clock.clone()).build()?;
+/// let runs = Arc::new(AtomicU32::new(0));
+/// let count = Arc::clone(&runs);
+/// pool.schedule_at_fixed_rate(hour, hour, move || { count.fetch_add(1, Ordering::Relaxed); })?;
+/// clock.advance(24 * hour);
+/// assert_eq!(runs.load(Ordering::Relaxed), 24);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ManualClock {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Notified whenever a worker parks, starts or stops.
+    changed: Condvar,
+}
+
+struct State {
+    now: Tick,
+    parked: Vec<Parked>,
+    /// Worker threads that exist, parked or not.
+    workers: usize,
+    next_ticket: u64,
+}
+
+struct Parked {
+    ticket: u64,
+    until: Option<Tick>,
+    parker: Arc<Parker>,
+}
+
+impl State {
+    /// Invariant 1 makes this exact.
+    fn is_settled(&self) -> bool {
+        let resting = self.parked.iter().filter(|p| p.parker.is_worker() && !p.parker.has_permit()).count();
+        resting == self.workers
+    }
+
+    fn next_instant(&self) -> Option<Tick> {
+        self.parked.iter().filter_map(|p| p.until).min()
+    }
+
+    /// Takes out everybody whose instant has come.
+    fn release(&mut self) -> Vec<Arc<Parker>> {
+        let now = self.now;
+        let (due, rest) = std::mem::take(&mut self.parked)
+            .into_iter()
+            .partition(|p| p.until.is_some_and(|until| until <= now));
+        self.parked = rest;
+        Vec::into_iter(due).map(|p: Parked| p.parker).collect()
+    }
+}
+
+impl ManualClock {
+    /// A clock that stands at its epoch.
+    #[must_use]
+    pub fn new() -> Self {
+        let state = State { now: Tick::ZERO, parked: Vec::new(), workers: 0, next_ticket: 0 };
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }) }
+    }
+
+    /// Moves the clock by `step`, stopping at every instant that somebody waits for on the way, and returns
+    /// when everything due has run.
+    ///
+    /// # Panics
+    /// If work does not come to rest within a minute of real time: a body blocked on something that only the
+    /// caller can give must be driven with [`jump`](Self::jump) instead. Also when called from a task that runs
+    /// on this clock, which could never come to rest.
+    #[track_caller]
+    pub fn advance(&self, step: Duration) {
+        let target = self.now().after(step);
+        let mut state = self.settle();
+        while let Some(next) = state.next_instant().filter(|next| *next <= target) {
+            self.move_to(state, next);
+            state = self.settle();
+        }
+        self.move_to(state, target);
+        drop(self.settle());
+    }
+
+    /// Moves the clock to the next instant that anybody waits for, returns when everything due then has run,
+    /// and says how far it moved; `None` if nobody waits for an instant.
+    ///
+    /// # Panics
+    /// As [`advance`](Self::advance).
+    #[track_caller]
+    pub fn advance_to_next(&self) -> Option<Duration> {
+        let state = self.settle();
+        let next = state.next_instant()?;
+        let moved = next.since(state.now);
+        self.move_to(state, next);
+        drop(self.settle());
+        Some(moved)
+    }
+
+    /// Moves the clock by `step` at once and returns without waiting for anybody.
+    ///
+    /// Time does not stop on the way, so what comes due meanwhile is seen to be late. This is how a test makes
+    /// a task late, or moves time while a body is blocked.
+    pub fn jump(&self, step: Duration) {
+        let state = self.shared.state.lock();
+        let target = state.now.after(step);
+        self.move_to(state, target);
+    }
+
+    /// Waits until every worker on this clock has nothing to do at the present instant.
+    ///
+    /// # Panics
+    /// As [`advance`](Self::advance).
+    #[track_caller]
+    pub fn wait_until_idle(&self) {
+        drop(self.settle());
+    }
+
+    fn move_to(&self, mut state: MutexGuard<'_, State>, target: Tick) {
+        state.now = state.now.max(target);
+        let released = state.release();
+        drop(state);
+        for parker in released {
+            parker.unpark();
+        }
+    }
+
+    #[track_caller]
+    fn settle(&self) -> MutexGuard<'_, State> {
+        assert!(
+            !Parker::current().is_worker(),
+            "a task cannot wait for the manual clock to come to rest: it runs on it"
+        );
+        let mut state = self.shared.state.lock();
+        while !state.is_settled() {
+            let (guard, timed_out) = self.shared.changed.wait_timeout(state, PATIENCE);
+            state = guard;
+            assert!(
+                !timed_out || state.is_settled(),
+                "the manual clock did not come to rest: a task is still running after {PATIENCE:?} of real time \
+                 (use `jump` where a body waits for the test itself)"
+            );
+        }
+        state
+    }
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Tick {
+        self.shared.state.lock().now
+    }
+
+    fn wait(&self, parker: &Arc<Parker>, until: Option<Tick>) {
+        let mut state = self.shared.state.lock();
+        if parker.take_permit() || until.is_some_and(|until| until <= state.now) {
+            return;
+        }
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.parked.push(Parked { ticket, until, parker: Arc::clone(parker) });
+        self.shared.changed.notify_all();
+        loop {
+            drop(state);
+            parker.block();
+            state = self.shared.state.lock();
+            let position = state.parked.iter().position(|p| p.ticket == ticket);
+            let Some(position) = position else {
+                // Released by the clock, which left a permit: take it, lest the next wait return for nothing.
+                parker.take_permit();
+                return;
+            };
+            if parker.take_permit() {
+                state.parked.swap_remove(position);
+                return;
+            }
+        }
+    }
+
+    fn worker_started(&self) {
+        self.shared.state.lock().workers += 1;
+    }
+
+    fn worker_stopped(&self) {
+        self.shared.state.lock().workers -= 1;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.shared.state.lock();
+        f.debug_struct("ManualClock")
+            .field("now", &state.now)
+            .field("workers", &state.workers)
+            .field("parked", &state.parked.len())
+            .finish()
+    }
+}

@@ -1,0 +1,83 @@
+//! Where time comes from, and how threads wait for it.
+//!
+//! Everything timed in this crate asks a [`Clock`] for now and waits through it. [`SystemClock`] is the
+//! machine's monotonic clock; [`ManualClock`] moves only when told, and drives real threads.
+
+mod manual;
+mod system;
+
+use std::fmt;
+use std::sync::Arc;
+
+use punctual_engine::Tick;
+
+use crate::park::Parker;
+
+pub use manual::ManualClock;
+pub use system::SystemClock;
+
+/// A source of time for executors, delay queues and timers.
+///
+/// Implement [`now`](Self::now) alone for a clock that runs at the speed of real time (one that counts
+/// suspended time, say). A clock with a pace of its own implements [`wait`](Self::wait) as well.
+///
+/// ```
+/// use punctual::{Clock, Executor, SystemClock, Tick};
+/// use std::time::Duration;
+///
+/// /// Starts at one hour instead of zero.
+/// #[derive(Debug)]
+/// struct Shifted(SystemClock);
+///
+/// impl Clock for Shifted {
+///     fn now(&self) -> Tick {
+///         self.0.now().after(Duration::from_secs(3600))
+///     }
+/// }
+///
+/// let pool = Executor::builder().clock(Shifted(SystemClock::new())).build()?;
+/// assert_eq!(pool.schedule(Duration::from_millis(1), || 7)?.join()?, 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
+    /// The time since the clock's epoch. Must never go back.
+    fn now(&self) -> Tick;
+
+    /// Blocks the calling thread until its `parker` is unparked, taking the permit, or until the clock shows
+    /// `until`. May return early for no reason: every caller looks again.
+    fn wait(&self, parker: &Arc<Parker>, until: Option<Tick>) {
+        match until {
+            None => parker.park(),
+            Some(until) => {
+                let left = until.since(self.now());
+                if !left.is_zero() {
+                    let _ = parker.park_timeout(left);
+                }
+            }
+        }
+    }
+
+    /// Called before a worker thread of an executor on this clock is started.
+    fn worker_started(&self) {}
+
+    /// Called as the last act of such a thread, or when it could not be started.
+    fn worker_stopped(&self) {}
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Tick {
+        (**self).now()
+    }
+
+    fn wait(&self, parker: &Arc<Parker>, until: Option<Tick>) {
+        (**self).wait(parker, until);
+    }
+
+    fn worker_started(&self) {
+        (**self).worker_started();
+    }
+
+    fn worker_stopped(&self) {
+        (**self).worker_stopped();
+    }
+}

@@ -1,0 +1,226 @@
+//! What a body can know about its own task, and how its waits are interrupted.
+//!
+//! A thread that runs a task has it in a thread-local, saved and restored round nested runs (a caller-runs
+//! rejection inside a body). Every blocking wait of this crate goes through a [`Wait`]: it registers the
+//! thread's parker with the current task before it looks at the interrupt flag, so an interrupt either is seen
+//! or wakes it.
+//!
+//! An interrupt belongs to a task, not to a thread: there is no flag that could leak into the next task on the
+//! same worker.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+use std::time::Duration;
+
+use punctual_engine::Tick;
+
+use crate::clock::{Clock, SystemClock};
+use crate::error::Interrupted;
+use crate::park::Parker;
+use crate::pool::Pool;
+use crate::sync::thread_local;
+use crate::task::{Task, TaskId, TaskRef};
+
+#[derive(Clone)]
+struct Current {
+    task: TaskRef,
+    pool: Weak<Pool>,
+}
+
+thread_local! {
+    #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro knows no const")]
+    static CURRENT: RefCell<Option<Current>> = RefCell::new(None);
+}
+
+/// While it lives, the calling thread runs `task`.
+pub(crate) struct Enter {
+    outer: Option<Current>,
+}
+
+impl Enter {
+    pub(crate) fn new(task: TaskRef, pool: Weak<Pool>) -> Self {
+        let current = Some(Current { task, pool });
+        Self { outer: CURRENT.with(|cell| cell.replace(current)) }
+    }
+}
+
+impl Drop for Enter {
+    fn drop(&mut self) {
+        let outer = self.outer.take();
+        let inner = CURRENT.with(|cell| cell.replace(outer));
+        drop(inner);
+    }
+}
+
+fn current() -> Option<Current> {
+    CURRENT.try_with(|cell| cell.borrow().clone()).ok().flatten()
+}
+
+/// The id of the task that the calling thread runs for `pool`, if it runs one.
+pub(crate) fn runs_task_of(pool: &Pool) -> Option<TaskId> {
+    let current = current()?;
+    std::ptr::eq(current.pool.as_ptr(), pool).then(|| current.task.header().id())
+}
+
+/// Whether the calling thread is running this very task.
+pub(crate) fn is_running(task: &dyn Task) -> bool {
+    current().is_some_and(|current| std::ptr::addr_eq(Arc::as_ptr(&current.task), task))
+}
+
+/// One blocking wait: a parker, and a watch on the interrupt flag of the current task, if there is one.
+pub(crate) struct Wait {
+    pub(crate) parker: Arc<Parker>,
+    waker: Waker,
+    task: Option<TaskRef>,
+}
+
+impl Wait {
+    pub(crate) fn begin() -> Self {
+        let parker = Parker::current();
+        let waker = Waker::from(Arc::clone(&parker));
+        let task = current().map(|current| current.task);
+        if let Some(task) = &task {
+            task.watch_interrupt(&waker);
+        }
+        Self { parker, waker, task }
+    }
+
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.task.as_ref().is_some_and(|task| task.header().is_interrupted())
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.unwatch_interrupt(&self.waker);
+        }
+    }
+}
+
+/// The running task, as its own body sees it.
+///
+/// ```
+/// use punctual::{Executor, Interrupted, TaskContext};
+/// use std::time::Duration;
+///
+/// let pool = Executor::new(1);
+/// let (begun, begin) = std::sync::mpsc::channel();
+/// let (ended, end) = std::sync::mpsc::channel();
+/// let nap = pool.submit(move || {
+///     begun.send(()).unwrap();
+///     ended.send(TaskContext::current().sleep(Duration::from_secs(3600))).unwrap();
+/// })?;
+/// begin.recv()?;
+/// nap.interrupt();
+/// assert_eq!(end.recv()?, Err(Interrupted));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Coming from Java
+/// `Thread.currentThread().isInterrupted()`. The flag is the task's own: it stays set until the task is over
+/// or [takes](Self::take_interrupt) it, and the next task on the thread never sees it.
+#[derive(Clone)]
+pub struct TaskContext {
+    current: Option<Current>,
+}
+
+impl TaskContext {
+    /// The context of the task that the calling thread runs. Outside a task it is an empty one, which is never
+    /// interrupted.
+    #[must_use]
+    pub fn current() -> Self {
+        Self { current: current() }
+    }
+
+    /// Whether there is a task at all.
+    #[must_use]
+    pub fn is_task(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// The id of the task.
+    #[must_use]
+    pub fn id(&self) -> Option<TaskId> {
+        self.current.as_ref().map(|current| current.task.header().id())
+    }
+
+    /// The name of the task.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.current.as_ref()?.task.header().name.as_deref()
+    }
+
+    /// The instant from which this run was allowed.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Tick> {
+        self.current.as_ref().map(|current| current.task.header().deadline())
+    }
+
+    /// How many runs of this task have begun, this one included.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.current.as_ref().map_or(0, |current| current.task.header().runs())
+    }
+
+    /// Whether the task has been asked to stop, by [`interrupt`](crate::TaskHandle::interrupt) or by
+    /// [`shutdown_now`](crate::Scheduler::shutdown_now).
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.task.header().is_interrupted())
+    }
+
+    /// Clears the request to stop and says whether there was one: for a body that means to go on regardless,
+    /// because waits return at once while it stands.
+    #[must_use]
+    pub fn take_interrupt(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.task.header().take_interrupt())
+    }
+
+    /// The request to stop as an error, for use with `?`.
+    ///
+    /// # Errors
+    /// [`Interrupted`] if the task has been asked to stop.
+    pub fn check(&self) -> Result<(), Interrupted> {
+        if self.is_interrupted() { Err(Interrupted) } else { Ok(()) }
+    }
+
+    /// Waits for `time` on the executor's clock. Outside a task it is the machine's clock.
+    ///
+    /// # Errors
+    /// [`Interrupted`], at once, if the task has been or is asked to stop.
+    pub fn sleep(&self, time: Duration) -> Result<(), Interrupted> {
+        match self.current.as_ref().and_then(|current| current.pool.upgrade()) {
+            Some(pool) => self.sleep_on(&*pool.clock, time),
+            None => self.sleep_on(&SystemClock::new(), time),
+        }
+    }
+
+    fn sleep_on(&self, clock: &dyn Clock, time: Duration) -> Result<(), Interrupted> {
+        let until = clock.now().after(time);
+        let wait = Wait::begin();
+        while !wait.is_interrupted() {
+            if clock.now() >= until {
+                return Ok(());
+            }
+            clock.wait(&wait.parker, Some(until));
+        }
+        Err(Interrupted)
+    }
+}
+
+impl fmt::Debug for TaskContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskContext")
+            .field("id", &self.id())
+            .field("name", &self.name())
+            .field("interrupted", &self.is_interrupted())
+            .finish()
+    }
+}

@@ -1,0 +1,244 @@
+//! A task without an executor: run by whatever thread has it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use punctual_engine::{Schedule, Tick};
+
+use crate::clock::{Clock, SystemClock};
+use crate::context::Enter;
+use crate::error::{Panic, TaskError, WaitError};
+use crate::observe::Unobserved;
+use crate::sync::Mutex;
+use crate::task::{Cell, Ended, EndedEarly, Header, Many, Once, Run, TaskRef, TaskState, Typed, wait_for};
+
+/// A computation that any thread may run, cancel, complete by hand or wait for.
+///
+/// ```
+/// use punctual::FutureTask;
+/// use std::sync::Arc;
+///
+/// let task = Arc::new(FutureTask::new(|| 6 * 7));
+/// let runner = Arc::clone(&task);
+/// std::thread::spawn(move || runner.run());
+/// assert_eq!(task.join()?, 42);
+/// # Ok::<(), punctual::WaitError>(())
+/// ```
+///
+/// # Coming from Java
+/// `FutureTask`; `done` is the hook given to [`on_done`](Self::on_done). The value is taken by move, so one of
+/// several waiters gets it; [`wait`](Self::wait) is for the others.
+pub struct FutureTask<T> {
+    task: Arc<dyn Typed<T>>,
+    erased: TaskRef,
+    repeatable: bool,
+    clock: Arc<dyn Clock>,
+    hook: Mutex<Option<Hook>>,
+}
+
+type Hook = Box<dyn FnOnce(TaskState) + Send>;
+
+impl<T: Send + 'static> FutureTask<T> {
+    /// A task that runs `body` once.
+    pub fn new(body: impl FnOnce() -> T + Send + 'static) -> Self {
+        let cell = Arc::new(Cell::new(Header::new(None, Schedule::Once), Once(Some(body))));
+        Self::from_parts(Arc::clone(&cell) as _, cell, false)
+    }
+
+    /// A task that may be [run and reset](Self::run_and_reset) any number of times.
+    pub fn repeatable(body: impl FnMut() -> T + Send + 'static) -> Self {
+        let cell = Arc::new(Cell::new(Header::new(None, Schedule::Once), Many(body)));
+        Self::from_parts(Arc::clone(&cell) as _, cell, true)
+    }
+
+    fn from_parts(task: Arc<dyn Typed<T>>, erased: TaskRef, repeatable: bool) -> Self {
+        Self { task, erased, repeatable, clock: Arc::new(SystemClock::new()), hook: Mutex::new(None) }
+    }
+
+    /// Calls `hook` once, when the task is done, in the thread that got it there and after waiters have been
+    /// released. If it panics, the panic reaches whoever ended the task; the outcome stands.
+    #[must_use]
+    pub fn on_done(self, hook: impl FnOnce(TaskState) + Send + 'static) -> Self {
+        *self.hook.lock() = Some(Box::new(hook));
+        self
+    }
+
+    /// Lets timed waits go by `clock`. By default they go by the machine's.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Runs the body and keeps its value, unless the task is running or done; says whether it ran.
+    ///
+    /// A panic of the body is kept as the outcome.
+    pub fn run(&self) -> bool {
+        let ran = !matches!(self.perform(false), Ended::Skipped);
+        self.settled();
+        ran
+    }
+
+    /// Runs the body of a [`repeatable`](Self::repeatable) task, drops its value and leaves the task as it was;
+    /// says whether it may be run again.
+    ///
+    /// False if the task is running or done, if the body panicked (which ends the task), or if it was cancelled
+    /// meanwhile. For a task made by [`new`](Self::new) it is always false, and nothing is run.
+    pub fn run_and_reset(&self) -> bool {
+        if !self.repeatable {
+            return false;
+        }
+        let ready = matches!(self.perform(true), Ended::Again) && self.task.re_arm();
+        self.settled();
+        ready
+    }
+
+    fn perform(&self, again: bool) -> Ended {
+        let _enter = Enter::new(Arc::clone(&self.erased), std::sync::Weak::new());
+        let run = Run { observer: &Unobserved, started: Tick::ZERO, again, count: &|| () };
+        self.erased.perform(&run)
+    }
+
+    /// Completes the task with `value`, whether it has been run or not.
+    ///
+    /// # Errors
+    /// Returns `value` if the task is done.
+    pub fn set(&self, value: T) -> Result<(), T> {
+        let refused = self.task.complete(Ok(value));
+        self.settled();
+        match refused {
+            Ok(()) => Ok(()),
+            Err(Ok(value)) => Err(value),
+            Err(Err(_)) => unreachable!("a value was offered"),
+        }
+    }
+
+    /// Completes the task with a failure, whether it has been run or not; false if it is done.
+    pub fn fail(&self, panic: Panic) -> bool {
+        let failed = self.task.complete(Err(TaskError::Panicked(panic))).is_ok();
+        self.settled();
+        failed
+    }
+
+    /// Cancels the task; false if it is done. A running body goes on, and its value is dropped.
+    pub fn cancel(&self) -> bool {
+        let cancelled = matches!(self.task.end(TaskError::Cancelled, &mut || ()), EndedEarly::Yes(_));
+        self.settled();
+        cancelled
+    }
+
+    /// Cancels the task and asks a running body to stop; false if it is done.
+    pub fn interrupt(&self) -> bool {
+        let running = self.state() == TaskState::Running;
+        let cancelled = matches!(self.task.end(TaskError::Cancelled, &mut || ()), EndedEarly::Yes(_));
+        if cancelled && running {
+            self.task.interrupt();
+        }
+        self.settled();
+        cancelled
+    }
+
+    /// Calls the hook if the task is done and nobody has called it.
+    fn settled(&self) {
+        let state = self.state();
+        if state.is_done() {
+            let hook = self.hook.lock().take();
+            if let Some(hook) = hook {
+                hook(state);
+            }
+        }
+    }
+
+    // ---- looking and waiting: as on a handle
+
+    /// Where the task is in its life.
+    #[must_use]
+    pub fn state(&self) -> TaskState {
+        self.task.state()
+    }
+
+    /// Whether the task is over, in whatever way.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.state().is_done()
+    }
+
+    /// Whether the task was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.state() == TaskState::Cancelled
+    }
+
+    /// Why the task has no value, if it is over and has none. May be asked any number of times.
+    #[must_use]
+    pub fn failure(&self) -> Option<TaskError> {
+        self.task.failure()
+    }
+
+    /// As [`TaskHandle::join`](crate::TaskHandle::join).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn join(&self) -> Result<T, WaitError> {
+        self.wait()?;
+        Ok(self.task.take().expect("a task that is done has an outcome")?)
+    }
+
+    /// As [`TaskHandle::join_timeout`](crate::TaskHandle::join_timeout).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn join_timeout(&self, timeout: Duration) -> Result<T, WaitError> {
+        self.wait_timeout(timeout)?;
+        Ok(self.task.take().expect("a task that is done has an outcome")?)
+    }
+
+    /// Takes the outcome if the task is over; never blocks.
+    #[must_use]
+    pub fn try_join(&self) -> Option<Result<T, TaskError>> {
+        self.task.take()
+    }
+
+    /// As [`TaskHandle::wait`](crate::TaskHandle::wait).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait(&self) -> Result<(), WaitError> {
+        wait_for(&*self.erased, &*self.clock, None)
+    }
+
+    /// As [`TaskHandle::wait_timeout`](crate::TaskHandle::wait_timeout).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        let until = self.clock.now().after(timeout);
+        wait_for(&*self.erased, &*self.clock, Some(until))
+    }
+
+    /// Wakes `waker` when the task is done; false, and nothing kept, if it is done already.
+    pub fn notify(&self, waker: &Waker) -> bool {
+        self.task.listen(waker)
+    }
+}
+
+impl<T> Drop for FutureTask<T> {
+    /// Whoever waits has borrowed it, so nobody does; what is left are wakers.
+    fn drop(&mut self) {
+        let dropped = TaskError::Abandoned(crate::error::Abandoned::Dropped);
+        let _ = self.erased.end(dropped, &mut || ());
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for FutureTask<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("FutureTask");
+        out.field("state", &self.state());
+        if let Some(panic) = self.failure().as_ref().and_then(TaskError::panic) {
+            out.field("panic", &panic.message());
+        }
+        out.finish()
+    }
+}

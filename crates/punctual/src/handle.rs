@@ -1,0 +1,340 @@
+//! The caller's grip on one task.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::future::Future;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use punctual_engine::Tick;
+
+use crate::error::{Abandoned, TaskError, WaitError};
+use crate::pool::Pool;
+use crate::task::{Task, TaskId, TaskState, Typed, wait_for};
+use crate::unrun::UnrunTask;
+
+/// A grip on one task: wait for it, await it, look at it, cancel it.
+///
+/// The result is taken by value, once. Dropping the handle lets the task go on; see
+/// [`cancel_on_drop`](Self::cancel_on_drop) for the opposite. Every handle resolves: whatever becomes of the
+/// task or its executor, nobody who waits is left waiting.
+///
+/// ```
+/// use punctual::Executor;
+/// use std::time::Duration;
+///
+/// let pool = Executor::new(2);
+/// let answer = pool.schedule(Duration::from_millis(5), || 6 * 7)?;
+/// assert_eq!(answer.join()?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Coming from Java
+/// `ScheduledFuture`. `get` is [`join`](Self::join), `cancel(false)` is [`cancel`](Self::cancel), `cancel(true)`
+/// is [`interrupt`](Self::interrupt). It is also a Rust [`Future`], under any runtime or none.
+#[must_use = "dropping the handle detaches the task"]
+pub struct TaskHandle<T> {
+    task: Arc<dyn Typed<T>>,
+    pool: Arc<Pool>,
+}
+
+impl<T> TaskHandle<T> {
+    pub(crate) fn new(task: Arc<dyn Typed<T>>, pool: &Arc<Pool>) -> Self {
+        Self { task, pool: Arc::clone(pool) }
+    }
+
+    pub(crate) fn task(&self) -> &dyn Task {
+        self.task.as_task()
+    }
+
+    pub(crate) fn typed(&self) -> &Arc<dyn Typed<T>> {
+        &self.task
+    }
+
+    /// A second grip on the same task; the value still goes to one of them only.
+    pub(crate) fn another(&self) -> Self {
+        Self { task: Arc::clone(&self.task), pool: Arc::clone(&self.pool) }
+    }
+
+    /// Takes a task that was completed by hand out of the queue.
+    pub(crate) fn forget_entry(&self) {
+        self.pool.discard(self.pool.remove(self.task()));
+    }
+
+    // ---- looking
+
+    /// The id of the task, unique in its executor, in order of submission.
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        self.task.header().id()
+    }
+
+    /// The name of the task, if it was given one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.task.header().name.as_deref()
+    }
+
+    /// Where the task is in its life.
+    #[must_use]
+    pub fn state(&self) -> TaskState {
+        self.task.state()
+    }
+
+    /// Whether the task is over, in whatever way.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.state().is_done()
+    }
+
+    /// Whether the task was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.state() == TaskState::Cancelled
+    }
+
+    /// Whether the task runs more than once.
+    #[must_use]
+    pub fn is_periodic(&self) -> bool {
+        self.task.header().schedule.is_periodic()
+    }
+
+    /// Whether the task is in its executor's queue.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        self.pool.core.lock().queue.contains(self.task.header().key())
+    }
+
+    /// How many runs have begun.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.task.header().runs()
+    }
+
+    /// The instant from which the next run is allowed, or the last one was.
+    #[must_use]
+    pub fn deadline(&self) -> Tick {
+        self.task.header().deadline()
+    }
+
+    /// How long until the [`deadline`](Self::deadline), or since.
+    #[must_use]
+    pub fn remaining(&self) -> Remaining {
+        Remaining::between(self.pool.clock.now(), self.deadline())
+    }
+
+    /// Why the task has no value, if it is over and has none. May be asked any number of times.
+    #[must_use]
+    pub fn failure(&self) -> Option<TaskError> {
+        self.task.failure()
+    }
+
+    // ---- waiting
+
+    /// Waits for the task and takes its value.
+    ///
+    /// For a periodic task this returns only when the series ends, with an error.
+    ///
+    /// # Errors
+    /// [`WaitError::Task`] if the task ended without a value, or the value was taken before;
+    /// [`WaitError::Interrupted`] if the call was made inside a task which is interrupted;
+    /// [`WaitError::WouldDeadlock`] if a task waits for itself.
+    pub fn join(&self) -> Result<T, WaitError> {
+        self.wait()?;
+        Ok(self.task.take().expect("a task that is done has an outcome")?)
+    }
+
+    /// As [`join`](Self::join), but waits at most `timeout`, on the executor's clock.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join), and [`WaitError::Timeout`] when the time is over: the task goes on, and the
+    /// handle can be used again.
+    pub fn join_timeout(&self, timeout: Duration) -> Result<T, WaitError> {
+        self.wait_timeout(timeout)?;
+        Ok(self.task.take().expect("a task that is done has an outcome")?)
+    }
+
+    /// Takes the outcome if the task is over; never blocks.
+    #[must_use]
+    pub fn try_join(&self) -> Option<Result<T, TaskError>> {
+        self.task.take()
+    }
+
+    /// Waits until the task is over and leaves the value where it is, for any number of threads.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join), but how the task ended is not one.
+    pub fn wait(&self) -> Result<(), WaitError> {
+        wait_for(self.task(), &*self.pool.clock, None)
+    }
+
+    /// As [`wait`](Self::wait), but at most `timeout`, on the executor's clock.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait), and [`WaitError::Timeout`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        let until = self.pool.clock.now().after(timeout);
+        wait_for(self.task(), &*self.pool.clock, Some(until))
+    }
+
+    // ---- ending
+
+    /// Cancels the task; false if it is over.
+    ///
+    /// A task that waits never runs, leaves the queue at once, and what it captured has been dropped when this
+    /// returns. A body that runs goes on to its end, undisturbed; its value is dropped. Either way whoever
+    /// waits for the task is released now.
+    pub fn cancel(&self) -> bool {
+        self.pool.cancel(self.task())
+    }
+
+    /// [Cancels](Self::cancel) the task, and if its body runs asks it to stop: see
+    /// [`TaskContext::is_interrupted`](crate::TaskContext::is_interrupted).
+    pub fn interrupt(&self) -> bool {
+        let running = self.state() == TaskState::Running;
+        let cancelled = self.cancel();
+        if cancelled && running {
+            self.task.interrupt();
+        }
+        cancelled
+    }
+
+    /// Takes the task out of the queue, unrun; `None` if it is not there.
+    pub fn remove(&self) -> Option<UnrunTask> {
+        let task = self.pool.remove(self.task())?;
+        Some(UnrunTask::new(task, &self.pool, Abandoned::Removed))
+    }
+
+    /// Turns the handle into a guard that cancels the task when it is dropped.
+    pub fn cancel_on_drop(self) -> CancelOnDrop<T> {
+        CancelOnDrop { handle: Some(self) }
+    }
+}
+
+impl<T> Future for TaskHandle<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.task.poll(context.waker()) {
+            Some(outcome) => Poll::Ready(outcome),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<T> fmt::Debug for TaskHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("TaskHandle");
+        out.field("id", &self.id()).field("name", &self.name()).field("state", &self.state());
+        if let Some(panic) = self.failure().as_ref().and_then(TaskError::panic) {
+            out.field("panic", &panic.message());
+        }
+        out.finish()
+    }
+}
+
+/// Cancels its task when dropped: for a timeout that usually does not happen.
+///
+/// ```
+/// use punctual::Executor;
+/// use std::time::Duration;
+///
+/// let pool = Executor::new(1);
+/// {
+///     let _guard = pool.schedule(Duration::from_secs(30), || panic!("too slow"))?.cancel_on_drop();
+///     // ... what must be done within 30 seconds
+/// }
+/// assert_eq!(pool.stats().queued, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping the guard cancels the task"]
+pub struct CancelOnDrop<T> {
+    /// `None` once disarmed.
+    handle: Option<TaskHandle<T>>,
+}
+
+impl<T> CancelOnDrop<T> {
+    /// Gives the handle back; the task goes on.
+    pub fn disarm(mut self) -> TaskHandle<T> {
+        self.handle.take().expect("present until it is consumed")
+    }
+}
+
+impl<T> Deref for CancelOnDrop<T> {
+    type Target = TaskHandle<T>;
+
+    fn deref(&self) -> &TaskHandle<T> {
+        self.handle.as_ref().expect("present until it is consumed")
+    }
+}
+
+impl<T> Drop for CancelOnDrop<T> {
+    fn drop(&mut self) {
+        if let Some(handle) = &self.handle {
+            handle.cancel();
+        }
+    }
+}
+
+/// How long until a deadline, or how long since.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Remaining {
+    /// The deadline is so far ahead.
+    In(Duration),
+    /// The deadline has come, so long ago.
+    Overdue(Duration),
+}
+
+impl Remaining {
+    pub(crate) fn between(now: Tick, deadline: Tick) -> Self {
+        if deadline > now { Self::In(deadline.since(now)) } else { Self::Overdue(now.since(deadline)) }
+    }
+
+    /// The time until the deadline; zero if it has come.
+    #[must_use]
+    pub fn duration(self) -> Duration {
+        match self {
+            Self::In(duration) => duration,
+            Self::Overdue(_) => Duration::ZERO,
+        }
+    }
+
+    /// Whether the deadline has come.
+    #[must_use]
+    pub fn is_due(self) -> bool {
+        matches!(self, Self::Overdue(_))
+    }
+
+    fn signed(self) -> i128 {
+        match self {
+            Self::In(duration) => duration.as_nanos() as i128,
+            Self::Overdue(duration) => -(duration.as_nanos() as i128),
+        }
+    }
+}
+
+impl PartialOrd for Remaining {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What is due first is least.
+impl Ord for Remaining {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.signed().cmp(&other.signed())
+    }
+}
+
+impl fmt::Display for Remaining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::In(duration) => write!(f, "in {duration:?}"),
+            Self::Overdue(duration) => write!(f, "due for {duration:?}"),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Many tasks at once: all of them, or the first that succeeds.
+//!
+//! Whatever way out is taken (an error, a panic of the caller's iterator), the tasks that were submitted and are
+//! not done are interrupted: [`Batch`] sees to it when it is dropped.
+
+use std::time::Duration;
+
+use crate::completion::CompletionQueue;
+use crate::error::{InvokeAllError, InvokeAnyError, TaskError, WaitError};
+use crate::handle::TaskHandle;
+use crate::scheduler::Scheduler;
+use crate::task::wait_for;
+
+/// Interrupts what is not done when it is dropped.
+struct Batch<T>(Vec<TaskHandle<T>>);
+
+impl<T> Drop for Batch<T> {
+    fn drop(&mut self) {
+        for handle in &self.0 {
+            handle.interrupt();
+        }
+    }
+}
+
+pub(crate) fn all<F, T>(
+    scheduler: &Scheduler,
+    tasks: impl IntoIterator<Item = F>,
+    timeout: Option<Duration>,
+) -> Result<Vec<TaskHandle<T>>, InvokeAllError>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let clock = &*scheduler.pool().clock;
+    let until = timeout.map(|timeout| clock.now().after(timeout));
+    let is_over = || until.is_some_and(|until| until <= clock.now());
+    let mut batch = Batch(Vec::new());
+    for task in tasks {
+        if is_over() {
+            batch.0.push(scheduler.stillborn(task));
+        } else {
+            let handle =
+                scheduler.submit(task).map_err(|rejected| InvokeAllError::Rejected(rejected.reason()))?;
+            batch.0.push(handle);
+        }
+    }
+    for handle in &batch.0 {
+        match wait_for(handle.task(), clock, until) {
+            Ok(()) => {}
+            // The batch is dropped when all have had their time.
+            Err(WaitError::Timeout) => {
+                handle.interrupt();
+            }
+            Err(_) => return Err(InvokeAllError::Interrupted),
+        }
+    }
+    Ok(std::mem::take(&mut batch.0))
+}
+
+pub(crate) fn any<F, T, E>(
+    scheduler: &Scheduler,
+    tasks: impl IntoIterator<Item = F>,
+    timeout: Option<Duration>,
+) -> Result<T, InvokeAnyError<E>>
+where
+    F: FnOnce() -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    let clock = scheduler.clock();
+    let until = timeout.map(|timeout| clock.now().after(timeout));
+    let race = Race(CompletionQueue::with_clock(clock));
+    let mut failure = None;
+    for task in tasks {
+        race.0.submit(scheduler, task).map_err(|rejected| InvokeAnyError::Rejected(rejected.reason()))?;
+        while let Some(handle) = race.0.try_take() {
+            match judge(&handle) {
+                Ok(value) => return Ok(value),
+                Err(error) => failure = Some(error),
+            }
+        }
+    }
+    while let Some(handle) = race.0.take_until(until).map_err(|_| InvokeAnyError::Interrupted)? {
+        match judge(&handle) {
+            Ok(value) => return Ok(value),
+            Err(error) => failure = Some(error),
+        }
+    }
+    match failure {
+        _ if !race.0.is_empty() => Err(InvokeAnyError::Timeout),
+        Some(failure) => Err(failure),
+        None => Err(InvokeAnyError::Empty),
+    }
+}
+
+/// Interrupts the losers when it is dropped.
+struct Race<T: Send + 'static>(CompletionQueue<T>);
+
+impl<T: Send + 'static> Drop for Race<T> {
+    fn drop(&mut self) {
+        self.0.interrupt_all();
+    }
+}
+
+fn judge<T, E>(handle: &TaskHandle<Result<T, E>>) -> Result<T, InvokeAnyError<E>> {
+    match handle.try_join() {
+        Some(Ok(Ok(value))) => Ok(value),
+        Some(Ok(Err(error))) => Err(InvokeAnyError::Failed(error)),
+        Some(Err(error)) => Err(InvokeAnyError::Died(error)),
+        None => Err(InvokeAnyError::Died(TaskError::Cancelled)),
+    }
+}

@@ -1,0 +1,222 @@
+//! Shutdown, stop, termination, and changes of size while running.
+//!
+//! ```text
+//! Running ── shutdown ──▶ Shutdown ── queue empty, workers gone ──▶ Tidying ──▶ Terminated
+//!    └──── shutdown_now ────▶ Stop ── workers gone ────────────────────┘
+//! ```
+//!
+//! The rules (what may still run, when it is over) are the engine's: [`punctual_engine::may_run`] and
+//! [`punctual_engine::is_finished`]. This file obeys them.
+//!
+//! # Protocol
+//! - *Who ends the pool:* whichever call finds under the lock that nothing is left ([`Core::begin_tidying`],
+//!   true once): the last worker to go, or the call that shut down a pool without workers. It runs the
+//!   terminated hook unlocked, and only then are waiters released.
+//! - *Stop and a task just taken:* a worker notes the task it takes under the lock, so a stop, which reads the
+//!   notes under the same lock, interrupts it however little of it has begun.
+//! - *Shutdown and a submission:* one lock, so a submission is accepted before the shutdown, and then treated
+//!   as its policy says, or refused.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use punctual_engine::{Keep, Leftover, RunState};
+
+use super::{Core, Pool};
+use crate::context::Wait;
+use crate::error::{Abandoned, Interrupted, InvalidArgument, TaskError};
+use crate::observe::Place;
+use crate::park::Parker;
+use crate::pool::Sizes;
+use crate::sync::MutexGuard;
+use crate::task::TaskRef;
+use crate::unwind;
+
+impl Pool {
+    pub(crate) fn shutdown(self: &Arc<Self>) {
+        let now = self.clock.now();
+        let mut core = self.core.lock();
+        if core.state == RunState::Running {
+            core.state = RunState::Shutdown;
+        }
+        let forbidden = core.enforce_policy(now);
+        let stranded = !core.queue.is_empty() && core.live == 0;
+        let spawn = stranded.then(|| core.add_worker());
+        self.after_removal(core);
+        for task in &forbidden {
+            self.end(&**task, TaskError::Cancelled);
+        }
+        self.discard(forbidden);
+        if let Some(index) = spawn {
+            self.spawn(index);
+            self.give_up();
+        }
+    }
+
+    /// If no worker lives although one was asked for, what is left ends here: nobody will ever run it.
+    fn give_up(self: &Arc<Self>) {
+        let mut core = self.core.lock();
+        if core.live > 0 {
+            return;
+        }
+        let stranded = core.queue.drain();
+        self.after_removal(core);
+        for fired in &stranded {
+            self.end(&*fired.value, TaskError::Abandoned(Abandoned::NoWorker));
+        }
+        self.discard(stranded);
+    }
+
+    /// Stops: returns what was queued, and what runs, for the caller to interrupt or leave.
+    pub(crate) fn stop(&self) -> (Vec<TaskRef>, Vec<TaskRef>) {
+        let mut core = self.core.lock();
+        core.state = core.state.max(RunState::Stop);
+        let queued = core.queue.drain();
+        let running: Vec<TaskRef> =
+            core.workers.iter().flatten().filter_map(|worker| worker.running.clone()).collect();
+        self.after_removal(core);
+        (queued.into_iter().map(|fired| fired.value).collect(), running)
+    }
+
+    /// To be called whenever the queue may have become empty, or the state has changed: releases whoever waits
+    /// for nothing any more, and ends the pool if that was the last of it.
+    pub(super) fn after_removal(&self, mut core: MutexGuard<'_, Core>) {
+        let wake = if core.has_run_dry() { core.waiting.call_all() } else { Vec::new() };
+        let over = core.begin_tidying();
+        drop(core);
+        wake_all(&wake);
+        if over {
+            self.tidy();
+        }
+    }
+
+    /// The one call for which `begin_tidying` was true comes here.
+    pub(super) fn tidy(&self) {
+        self.contain(Place::Terminated, unwind::catch(|| self.observer.terminated()));
+        let mut core = self.core.lock();
+        core.state = RunState::Terminated;
+        let waiters = std::mem::take(&mut core.termination);
+        drop(core);
+        for waker in waiters {
+            waker.wake();
+        }
+    }
+
+    /// Waits for termination, at most `timeout`; false if the time was over first. `heed` says whether an
+    /// interrupt of the calling task ends the wait.
+    pub(crate) fn await_termination(
+        &self,
+        timeout: Option<Duration>,
+        heed: bool,
+    ) -> Result<bool, Interrupted> {
+        let deadline = timeout.map(|timeout| self.clock.now().after(timeout));
+        let wait = Wait::begin();
+        let mut listening = false;
+        let terminated = loop {
+            let mut core = self.core.lock();
+            if core.state == RunState::Terminated {
+                break Ok(true);
+            }
+            if !listening {
+                core.termination.push(wait.waker().clone());
+                listening = true;
+            }
+            drop(core);
+            if heed && wait.is_interrupted() {
+                break Err(Interrupted);
+            }
+            if deadline.is_some_and(|deadline| deadline <= self.clock.now()) {
+                break Ok(false);
+            }
+            self.clock.wait(&wait.parker, deadline);
+        };
+        if !matches!(terminated, Ok(true)) {
+            let mut core = self.core.lock();
+            core.termination.retain(|waker| !waker.will_wake(wait.waker()));
+        }
+        drop(wait);
+        if terminated == Ok(true) {
+            self.join_threads();
+        }
+        terminated
+    }
+
+    /// The workers have left the pool; their threads have a few instructions to go.
+    fn join_threads(&self) {
+        let threads = std::mem::take(&mut self.core.lock().threads);
+        let me = std::thread::current().id();
+        for thread in threads.into_iter().filter(|thread: &JoinHandle<()>| thread.thread().id() != me) {
+            // A worker contains every panic; if its thread died all the same it has been reported there.
+            let _ = thread.join();
+        }
+    }
+
+    pub(crate) fn set_policy(self: &Arc<Self>, kind: Leftover, keep: Keep) {
+        let now = self.clock.now();
+        let mut core = self.core.lock();
+        core.policy = core.policy.with(kind, keep);
+        let forbidden = if core.state == RunState::Running { Vec::new() } else { core.enforce_policy(now) };
+        self.after_removal(core);
+        for task in &forbidden {
+            self.end(&**task, TaskError::Cancelled);
+        }
+        self.discard(forbidden);
+    }
+
+    /// Changes the sizes if the result makes sense, and lets every worker look at them anew.
+    pub(crate) fn resize(self: &Arc<Self>, change: impl FnOnce(&mut Sizes)) -> Result<(), InvalidArgument> {
+        let mut core = self.core.lock();
+        let before = core.sizes;
+        let mut sizes = before;
+        change(&mut sizes);
+        core.sizes = sizes.check()?;
+        // Workers for what is queued, as many as the core has grown by; the rest come with later tasks.
+        let room = sizes.core.saturating_sub(before.core).min(sizes.core.saturating_sub(core.live));
+        let wanted = room.min(core.queue.len());
+        let spawn: Vec<usize> = (0..wanted).map(|_| core.add_worker()).collect();
+        let wake = core.waiting.call_all();
+        drop(core);
+        wake_all(&wake);
+        for index in spawn {
+            let _ = self.spawn(index);
+        }
+        Ok(())
+    }
+
+    /// Starts up to `most` workers below the core size; says how many.
+    pub(crate) fn prestart(self: &Arc<Self>, most: usize) -> usize {
+        let mut started = 0;
+        while started < most {
+            let mut core = self.core.lock();
+            if core.state != RunState::Running || core.live >= core.sizes.core {
+                break;
+            }
+            let index = core.add_worker();
+            drop(core);
+            if !self.spawn(index) {
+                break;
+            }
+            started += 1;
+        }
+        started
+    }
+}
+
+impl Drop for Pool {
+    /// Every worker and every executor is gone, so nothing can be queued, unless threads were lost in a way we
+    /// do not know. No handle may hang for it.
+    fn drop(&mut self) {
+        let stranded = self.core.lock().queue.drain();
+        for fired in stranded {
+            self.end(&*fired.value, TaskError::Abandoned(Abandoned::Dropped));
+            self.discard(fired.value);
+        }
+    }
+}
+
+fn wake_all(parkers: &[Arc<Parker>]) {
+    for parker in parkers {
+        parker.unpark();
+    }
+}

@@ -1,0 +1,345 @@
+//! Everything the pool's lock guards, and every decision taken under it.
+//!
+//! The methods here change data and say what is to be done; they call no user code, wake nobody and block
+//! nowhere. Whoever holds the lock takes the answer, unlocks, and then acts.
+//!
+//! # Invariants
+//! 1. Every task in `queue` may run under the present state and policy: what may not is taken out by the call
+//!    that changed either.
+//! 2. `live` counts the workers that have been asked for and have not decided to leave; `present` those whose
+//!    threads have not got through leaving. `live ≤ present`.
+//! 3. While `queue` is not empty, a worker lives, unless none can be started.
+//! 4. Those of [`leader`](super::leader), with this lock.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::thread::JoinHandle;
+
+use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue, is_finished, may_run};
+
+use super::leader::Waiting;
+use super::sizes::Sizes;
+use super::tally::Tally;
+use crate::error::RejectReason;
+use crate::park::Parker;
+use crate::policy::OnCancel;
+use crate::stats::Stats;
+use crate::task::TaskRef;
+
+/// The engine's slots are numbered with 32 bits.
+const MOST_QUEUED: usize = u32::MAX as usize - 1;
+
+pub(crate) struct Core {
+    pub(crate) queue: TimerQueue<TaskRef>,
+    pub(crate) state: RunState,
+    pub(crate) policy: ShutdownPolicy,
+    pub(crate) on_cancel: OnCancel,
+    pub(crate) sizes: Sizes,
+    pub(crate) waiting: Waiting,
+    pub(crate) workers: Vec<Option<Worker>>,
+    pub(crate) live: usize,
+    pub(crate) present: usize,
+    /// Workers that were asked for and have not looked at the queue yet.
+    pub(crate) newborn: usize,
+    pub(crate) counts: Counts,
+    /// Wakes whoever waits for termination.
+    pub(crate) termination: Vec<Waker>,
+    /// Threads that may still be on their way out, to be joined by whoever waits for termination.
+    pub(crate) threads: Vec<JoinHandle<()>>,
+    next_number: u64,
+    named: u64,
+}
+
+/// A worker as the pool knows it.
+pub(crate) struct Worker {
+    pub(crate) tally: Arc<Tally>,
+    /// The task it has taken, so that a stop can interrupt it.
+    pub(crate) running: Option<TaskRef>,
+}
+
+/// Counted under the lock.
+#[derive(Default)]
+pub(crate) struct Counts {
+    /// Completed by workers that have left, and by threads that are no workers.
+    pub(crate) completed: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) rejected: u64,
+    pub(crate) largest: usize,
+}
+
+/// What a worker does next.
+pub(crate) enum Step {
+    Take(Fired<TaskRef>),
+    Wait { until: Option<Tick> },
+    Leave,
+}
+
+/// What is to be done after unlocking.
+#[derive(Default)]
+#[must_use]
+pub(crate) struct Then {
+    pub(crate) wake: Option<Arc<Parker>>,
+    /// The index of a worker that wants a thread.
+    pub(crate) spawn: Option<usize>,
+}
+
+impl Core {
+    pub(crate) fn new(sizes: Sizes, policy: ShutdownPolicy, on_cancel: OnCancel) -> Self {
+        Self {
+            queue: TimerQueue::new(),
+            state: RunState::Running,
+            policy,
+            on_cancel,
+            sizes,
+            waiting: Waiting::default(),
+            workers: Vec::new(),
+            live: 0,
+            present: 0,
+            newborn: 0,
+            counts: Counts::default(),
+            termination: Vec::new(),
+            threads: Vec::new(),
+            next_number: 0,
+            named: 0,
+        }
+    }
+
+    // ---- submission
+
+    /// Queues a new task, or says why not.
+    pub(crate) fn accept(&mut self, task: &TaskRef, deadline: Tick, now: Tick) -> Result<Then, RejectReason> {
+        let header = task.header();
+        if !header.has_number() {
+            header.set_number(self.next_number());
+        }
+        if self.state != RunState::Running {
+            return Err(RejectReason::ShutDown);
+        }
+        let is_due = deadline <= now;
+        let grow = self.admit(is_due)?;
+        let number = header.id().number();
+        let wake = self.insert(task, deadline, number, is_due);
+        let idle = wake.is_some() || self.waiting.called() > 0;
+        let spawn = if grow || self.wants_worker(is_due, idle) { Some(self.add_worker()) } else { None };
+        Ok(Then { wake, spawn })
+    }
+
+    pub(crate) fn next_number(&mut self) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        number
+    }
+
+    /// Whether there is room, and whether making it takes another thread.
+    fn admit(&self, is_due: bool) -> Result<bool, RejectReason> {
+        let queued = self.queue.len();
+        let room = match self.sizes.capacity {
+            _ if queued >= MOST_QUEUED => false,
+            None => true,
+            Some(capacity) if is_due => {
+                let hands = self.newborn + self.waiting.called() + self.waiting.len();
+                self.live < self.sizes.core || queued < capacity.saturating_add(hands)
+            }
+            Some(capacity) => queued < capacity,
+        };
+        match room {
+            true => Ok(false),
+            false if is_due && queued < MOST_QUEUED && self.live < self.sizes.max() => Ok(true),
+            false => Err(RejectReason::Saturated),
+        }
+    }
+
+    /// Rule *insert* of the leader protocol.
+    fn insert(&mut self, task: &TaskRef, deadline: Tick, number: u64, is_due: bool) -> Option<Arc<Parker>> {
+        let is_first =
+            self.queue.peek().is_none_or(|(_, first, other, _)| (deadline, number) < (first, other));
+        let key = self.queue.insert(deadline, number, Arc::clone(task));
+        task.header().set_queued(key, deadline);
+        match (is_first, is_due) {
+            (true, true) => self.waiting.call_for_due(),
+            (true, false) => self.waiting.call_to_lead(),
+            (false, _) => None,
+        }
+    }
+
+    /// Below the core size every task brings a worker, as in Java. Above it one is added where a task would
+    /// otherwise have nobody to run it or to watch its deadline, unless the queue is bounded: then threads are
+    /// added only when it is full.
+    fn wants_worker(&self, is_due: bool, somebody_comes: bool) -> bool {
+        if self.live < self.sizes.core || self.live == 0 {
+            return true;
+        }
+        let unattended = self.waiting.len() == 0 && !somebody_comes && (is_due || self.newborn == 0);
+        unattended && self.sizes.capacity.is_none() && self.live < self.sizes.max()
+    }
+
+    /// Queues a periodic task again, under its old number. False if it is over.
+    pub(crate) fn requeue(&mut self, task: &TaskRef, deadline: Tick) -> bool {
+        if !may_run(self.state, self.policy, true, false) || !task.re_arm() {
+            return false;
+        }
+        let number = task.header().id().number();
+        let key = self.queue.insert(deadline, number, Arc::clone(task));
+        task.header().set_queued(key, deadline);
+        // Nobody is called: the worker that re-queues is about to look for itself.
+        true
+    }
+
+    // ---- workers
+
+    /// Reserves a place for a worker, which the caller then finds a thread for.
+    pub(crate) fn add_worker(&mut self) -> usize {
+        let worker = Some(Worker { tally: Arc::new(Tally::new()), running: None });
+        self.live += 1;
+        self.present += 1;
+        self.newborn += 1;
+        self.counts.largest = self.counts.largest.max(self.live);
+        match self.workers.iter().position(Option::is_none) {
+            Some(free) => {
+                self.workers[free] = worker;
+                free
+            }
+            None => {
+                self.workers.push(worker);
+                self.workers.len() - 1
+            }
+        }
+    }
+
+    pub(crate) fn next_worker_number(&mut self) -> u64 {
+        self.named += 1;
+        self.named
+    }
+
+    /// Decides what a worker does that has nothing in hand and went idle at `idle_since`.
+    pub(crate) fn next_step(&mut self, now: Tick, idle_since: Tick) -> Step {
+        if self.state >= RunState::Stop || self.live > self.sizes.max() {
+            return Step::Leave;
+        }
+        if let Some(fired) = self.queue.pop_due(now) {
+            return Step::Take(fired);
+        }
+        let next = self.queue.next_deadline();
+        if self.state == RunState::Shutdown && next.is_none() {
+            return Step::Leave;
+        }
+        let expiry = self.expiry(idle_since);
+        if expiry.is_some_and(|expiry| expiry <= now) {
+            return Step::Leave;
+        }
+        let lead = next.filter(|next| self.waiting.leads(*next));
+        Step::Wait { until: lead.into_iter().chain(expiry).min() }
+    }
+
+    /// When a worker that is idle since then may go. The last one stays while anything is queued.
+    fn expiry(&self, idle_since: Tick) -> Option<Tick> {
+        let surplus = self.sizes.core_times_out || self.live > self.sizes.core;
+        let dispensable = self.live > 1 || self.queue.is_empty();
+        (surplus && dispensable).then(|| idle_since.after(self.sizes.keep_alive))
+    }
+
+    /// Rule *wait* of the leader protocol; goes with [`Step::Wait`].
+    pub(crate) fn enlist(&mut self, parker: &Arc<Parker>) {
+        match self.queue.next_deadline() {
+            Some(next) if self.waiting.leads(next) => self.waiting.lead(parker, next),
+            _ => self.waiting.follow(parker),
+        }
+    }
+
+    /// Rule *take* of the leader protocol; goes with [`Step::Take`].
+    pub(crate) fn take(&mut self, index: usize, task: &TaskRef, now: Tick) -> Then {
+        let worker = self.workers[index].as_mut().expect("a worker that works has a place");
+        worker.tally.begin();
+        worker.running = Some(Arc::clone(task));
+        let next = self.queue.next_deadline();
+        let wake = self.waiting.hand_on(next, now);
+        let attended =
+            wake.is_some() || self.waiting.called() > 0 || self.waiting.len() > 0 || self.newborn > 0;
+        let grow = next.is_some()
+            && !attended
+            && self.sizes.capacity.is_none()
+            && self.live < self.sizes.max()
+            && self.state < RunState::Stop;
+        let spawn = grow.then(|| self.add_worker());
+        Then { wake, spawn }
+    }
+
+    /// A worker has decided to go (goes with [`Step::Leave`]). Returns who is to be woken, and what it had.
+    pub(crate) fn resign(&mut self, index: usize, now: Tick) -> (Vec<Arc<Parker>>, Option<TaskRef>) {
+        self.live -= 1;
+        let worker = self.workers[index].take().expect("a worker that leaves has a place");
+        self.counts.completed += worker.tally.completed();
+        let wake = if self.has_run_dry() {
+            self.waiting.call_all()
+        } else {
+            self.waiting.hand_on(self.queue.next_deadline(), now).into_iter().collect()
+        };
+        (wake, worker.running)
+    }
+
+    /// After a shutdown, whether idle workers have nothing left to wait for.
+    pub(crate) fn has_run_dry(&self) -> bool {
+        self.state >= RunState::Stop || (self.state == RunState::Shutdown && self.queue.is_empty())
+    }
+
+    /// Whether the caller is to end the pool: true once.
+    pub(crate) fn begin_tidying(&mut self) -> bool {
+        let finished = is_finished(self.state, self.queue.is_empty(), self.present);
+        if finished {
+            self.state = RunState::Tidying;
+        }
+        finished
+    }
+
+    // ---- removal
+
+    /// Takes a task out of the queue by the key it is queued under.
+    pub(crate) fn unlink(&mut self, key: TaskKey) -> Option<TaskRef> {
+        self.queue.cancel(key)
+    }
+
+    /// Takes out every task that `goes`; they are dropped by the caller, unlocked.
+    pub(crate) fn extract(&mut self, mut goes: impl FnMut(Tick, &TaskRef) -> bool) -> Vec<TaskRef> {
+        let keys: Vec<TaskKey> = self
+            .queue
+            .iter()
+            .filter(|entry| goes(entry.deadline, entry.value))
+            .map(|entry| entry.key)
+            .collect();
+        keys.into_iter().filter_map(|key| self.queue.cancel(key)).collect()
+    }
+
+    /// Takes out what state and policy no longer allow: keeps invariant 1.
+    pub(crate) fn enforce_policy(&mut self, now: Tick) -> Vec<TaskRef> {
+        let (state, policy) = (self.state, self.policy);
+        self.extract(|deadline, task| {
+            !may_run(state, policy, task.header().schedule.is_periodic(), deadline <= now)
+                || task.state().is_done()
+        })
+    }
+
+    // ---- reading
+
+    pub(crate) fn stats(&self, now: Tick) -> Stats {
+        let (mut active, mut completed) = (0, self.counts.completed);
+        for worker in self.workers.iter().flatten() {
+            let (busy, done) = worker.tally.read();
+            active += usize::from(busy);
+            completed += done;
+        }
+        let queued = self.queue.len();
+        Stats {
+            state: self.state,
+            pool_size: self.live,
+            largest_pool_size: self.counts.largest,
+            core_threads: self.sizes.core,
+            max_threads: self.sizes.max(),
+            active,
+            queued,
+            delayed: queued - self.queue.due_count(now),
+            completed,
+            cancelled: self.counts.cancelled,
+            rejected: self.counts.rejected,
+        }
+    }
+}

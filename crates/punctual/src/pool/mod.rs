@@ -1,0 +1,276 @@
+//! The threads of an executor and what they share.
+//!
+//! # Locks
+//! One lock, `core`, guards queue, state, sizes and worker list. It is held for a few hundred nanoseconds: no
+//! user code runs under it, nothing is dropped under it that a user gave us, nobody is woken under it.
+//!
+//! Order: `core`, then a task's own lock. The clock may be asked for the time under `core`; a clock never calls
+//! back. `spawner` and `rejection` are read by cloning and held for nothing else.
+//!
+//! # The life of a submission
+//! [`submit`](Pool::submit) decides under the lock ([`Core::accept`]): refused, or queued. Then, unlocked, it
+//! wakes the worker or starts the thread that the decision asked for ([`act`](Pool::act)). If no thread can be
+//! had and none lives, the task is taken back and refused: an accepted task always has somebody to run it.
+
+mod control;
+mod core;
+mod leader;
+mod sizes;
+mod spawn;
+mod tally;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_engine::{ShutdownPolicy, Tick};
+
+pub(crate) use self::core::Core;
+use self::core::Then;
+pub(crate) use self::leader::Waiting;
+pub(crate) use self::sizes::Sizes;
+pub(crate) use self::spawn::ThreadSpawner;
+pub use self::spawn::{Spawner, WorkerThread};
+use self::tally::Tally;
+use crate::clock::Clock;
+use crate::decorate::Decorator;
+use crate::error::{Abandoned, Panic, RejectReason, TaskError};
+use crate::observe::{Observer, Place};
+use crate::policy::{OnCancel, Rejection};
+use crate::sync::Mutex;
+use crate::task::{EndedEarly, Task, TaskRef};
+use crate::unwind;
+
+pub(crate) struct Pool {
+    /// Immutable after build, like all fields up to `core`.
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) decorator: Option<Arc<dyn Decorator>>,
+    pub(crate) timer_slack: Duration,
+    pub(crate) thread_name: String,
+    pub(crate) threads_numbered: bool,
+    pub(crate) core: Mutex<Core>,
+    pub(crate) spawner: Mutex<Arc<dyn Spawner>>,
+    pub(crate) rejection: Mutex<Rejection>,
+}
+
+#[derive(PartialEq, Eq)]
+enum Acted {
+    Done,
+    /// Whether it came is to be seen from the number of workers.
+    AskedForThread,
+}
+
+/// What a [`Pool`] is made from.
+pub(crate) struct Parts {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) decorator: Option<Arc<dyn Decorator>>,
+    pub(crate) timer_slack: Duration,
+    pub(crate) thread_name: String,
+    pub(crate) threads_numbered: bool,
+    pub(crate) spawner: Arc<dyn Spawner>,
+    pub(crate) rejection: Rejection,
+    pub(crate) sizes: Sizes,
+    pub(crate) policy: ShutdownPolicy,
+    pub(crate) on_cancel: OnCancel,
+}
+
+impl Pool {
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        Arc::new(Self {
+            clock: parts.clock,
+            observer: parts.observer,
+            decorator: parts.decorator,
+            timer_slack: parts.timer_slack,
+            thread_name: parts.thread_name,
+            threads_numbered: parts.threads_numbered,
+            core: Mutex::new(Core::new(parts.sizes, parts.policy, parts.on_cancel)),
+            spawner: Mutex::new(parts.spawner),
+            rejection: Mutex::new(parts.rejection),
+        })
+    }
+
+    /// Queues `task` for `deadline`, or says why not; a task that was not accepted is untouched.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        task: &TaskRef,
+        deadline: Tick,
+        now: Tick,
+    ) -> Result<(), RejectReason> {
+        let then = self.core.lock().accept(task, deadline, now)?;
+        if self.act(then) == Acted::Done {
+            return Ok(());
+        }
+        // A thread was asked for. That it could not be had matters only if there is no other.
+        let mut core = self.core.lock();
+        if core.live > 0 {
+            return Ok(());
+        }
+        match core.unlink(task.header().key()) {
+            Some(unlinked) => {
+                drop(core);
+                drop(unlinked);
+                Err(RejectReason::NoWorker)
+            }
+            // Somebody has run it, or taken it out.
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn count_rejected(&self) {
+        self.core.lock().counts.rejected += 1;
+    }
+
+    /// Does what was decided under the lock.
+    fn act(self: &Arc<Self>, then: Then) -> Acted {
+        if let Some(parker) = then.wake {
+            parker.unpark();
+        }
+        match then.spawn {
+            None => Acted::Done,
+            Some(index) => {
+                self.spawn(index);
+                Acted::AskedForThread
+            }
+        }
+    }
+
+    /// Finds a thread for the worker whose place is `index`. If none is found the place is free again.
+    fn spawn(self: &Arc<Self>, index: usize) -> bool {
+        self.clock.worker_started();
+        let number = self.core.lock().next_worker_number();
+        let name = match self.threads_numbered {
+            true => format!("{}-thread-{number}", self.thread_name),
+            false => self.thread_name.clone(),
+        };
+        let spawner = Arc::clone(&*self.spawner.lock());
+        let worker = WorkerThread::new(Arc::clone(self), index, name);
+        match unwind::catch(move || spawner.spawn(worker)) {
+            Ok(Ok(thread)) => {
+                let mut core = self.core.lock();
+                core.threads.retain(|thread| !thread.is_finished());
+                core.threads.extend(thread);
+                true
+            }
+            Ok(Err(error)) => {
+                let told = unwind::catch(|| self.observer.spawn_failed(&error));
+                self.contain(Place::Spawner, told);
+                false
+            }
+            Err(panic) => {
+                self.contain(Place::Spawner, Err(panic));
+                false
+            }
+        }
+    }
+
+    /// The spawner failed, or lost the worker: as if it had never been asked for.
+    fn worker_not_started(&self, index: usize) {
+        let now = self.clock.now();
+        let mut core = self.core.lock();
+        core.newborn -= 1;
+        let (wake, _nothing) = core.resign(index, now);
+        drop(core);
+        wake.iter().for_each(|parker| parker.unpark());
+        self.worker_gone();
+        self.clock.worker_stopped();
+    }
+
+    /// The last that a worker does with the pool.
+    fn worker_gone(&self) {
+        let mut core = self.core.lock();
+        core.present -= 1;
+        let over = core.begin_tidying();
+        drop(core);
+        if over {
+            self.tidy();
+        }
+    }
+
+    fn tally_of(&self, index: usize) -> Arc<Tally> {
+        let core = self.core.lock();
+        Arc::clone(&core.workers[index].as_ref().expect("a worker that starts has a place").tally)
+    }
+
+    // ---- ending tasks early
+
+    /// Cancels a task on behalf of its handle; false if it is over.
+    pub(crate) fn cancel(&self, task: &dyn Task) -> bool {
+        let mut unlinked = None;
+        let ended = task.end(TaskError::Cancelled, &mut || unlinked = self.forget(task));
+        self.discard(unlinked);
+        self.ended(ended)
+    }
+
+    /// Ends a task that is no longer queued; false if it is over.
+    pub(crate) fn end(&self, task: &dyn Task, error: TaskError) -> bool {
+        let ended = task.end(error, &mut || self.core.lock().counts.cancelled += 1);
+        self.ended(ended)
+    }
+
+    fn ended(&self, ended: EndedEarly) -> bool {
+        match ended {
+            EndedEarly::No => false,
+            EndedEarly::Yes(panic) => {
+                self.contain(Place::Destructor, panic.map_or(Ok(()), Err));
+                true
+            }
+        }
+    }
+
+    /// Counts a cancelled task and takes it out of the queue, unless it is to stay there until it is due.
+    fn forget(&self, task: &dyn Task) -> Option<TaskRef> {
+        let mut core = self.core.lock();
+        core.counts.cancelled += 1;
+        let unlinked = match core.on_cancel {
+            OnCancel::Remove => core.unlink(task.header().key()),
+            OnCancel::KeepUntilDue => None,
+        };
+        self.after_removal(core);
+        unlinked
+    }
+
+    /// Takes a queued task out, unrun and unharmed.
+    pub(crate) fn remove(&self, task: &dyn Task) -> Option<TaskRef> {
+        let mut core = self.core.lock();
+        let unlinked = core.unlink(task.header().key());
+        self.after_removal(core);
+        unlinked
+    }
+
+    /// Takes out what has been cancelled and kept.
+    pub(crate) fn purge(&self) -> usize {
+        let mut core = self.core.lock();
+        let gone = core.extract(|_, task| task.state().is_done());
+        self.after_removal(core);
+        let count = gone.len();
+        self.discard(gone);
+        count
+    }
+
+    /// Throws the earliest queued task out; false if there is none.
+    pub(crate) fn displace(&self) -> bool {
+        let mut core = self.core.lock();
+        let oldest = core.queue.pop();
+        self.after_removal(core);
+        let Some(oldest) = oldest else { return false };
+        self.end(&*oldest.value, TaskError::Abandoned(Abandoned::Displaced));
+        self.discard(oldest.value);
+        true
+    }
+
+    // ---- user code and its remains
+
+    /// Drops something a user gave us, outside every lock.
+    pub(crate) fn discard<V>(&self, value: V) {
+        self.contain(Place::Destructor, unwind::discard(value));
+    }
+
+    pub(crate) fn contain(&self, place: Place, result: Result<(), Panic>) {
+        if let Err(panic) = result {
+            // An observer that panics while being told of a panic is past help.
+            let _ = unwind::catch(|| self.observer.contained(place, &panic));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The loop of a worker thread: take the earliest due task, run it, begin again.
+//!
+//! A worker survives whatever it runs: bodies, hooks and destructors are called through
+//! [`unwind`](crate::unwind). It drops what it has run before it waits, and outside every lock.
+
+use std::sync::Arc;
+
+use punctual_engine::{RunTimes, Tick};
+
+use super::core::Step;
+use super::tally::Tally;
+use super::{Pool, TaskRef};
+use crate::context::Enter;
+use crate::error::TaskError;
+use crate::observe::Place;
+use crate::park::Parker;
+use crate::slack;
+use crate::task::{Ended, Run};
+use crate::unwind;
+
+/// The life of a worker thread.
+pub(super) fn work(pool: &Arc<Pool>, index: usize) {
+    let parker = Parker::current();
+    parker.mark_worker();
+    slack::set(pool.timer_slack);
+    pool.contain(Place::Worker, unwind::catch(|| pool.observer.worker_started()));
+    let mut worker = Worker { pool, index, parker, tally: pool.tally_of(index), newborn: true };
+    while let Some((task, now)) = worker.next() {
+        worker.run(&task, now);
+        pool.discard(task);
+    }
+    pool.contain(Place::Worker, unwind::catch(|| pool.observer.worker_stopped()));
+    pool.worker_gone();
+    pool.clock.worker_stopped();
+}
+
+struct Worker<'a> {
+    pool: &'a Arc<Pool>,
+    index: usize,
+    parker: Arc<Parker>,
+    tally: Arc<Tally>,
+    newborn: bool,
+}
+
+impl Worker<'_> {
+    /// Waits for a due task; `None` when the worker is no longer needed, and then it has resigned.
+    fn next(&mut self) -> Option<(TaskRef, Tick)> {
+        let pool = self.pool;
+        let mut core = pool.core.lock();
+        core.newborn -= usize::from(std::mem::take(&mut self.newborn));
+        let mut finished = core.workers[self.index].as_mut().and_then(|worker| worker.running.take());
+        let mut idle_since = None;
+        loop {
+            let now = pool.clock.now();
+            match core.next_step(now, *idle_since.get_or_insert(now)) {
+                Step::Take(fired) => {
+                    let then = core.take(self.index, &fired.value, now);
+                    drop(core);
+                    pool.discard(finished);
+                    // A worker that cannot be added now is asked for again at the next occasion.
+                    let _ = pool.act(then);
+                    return Some((fired.value, now));
+                }
+                Step::Wait { until } => {
+                    core.enlist(&self.parker);
+                    drop(core);
+                    pool.discard(finished.take());
+                    pool.clock.wait(&self.parker, until);
+                    core = pool.core.lock();
+                    core.waiting.leave(&self.parker);
+                }
+                Step::Leave => {
+                    let (wake, running) = core.resign(self.index, now);
+                    drop(core);
+                    wake.iter().for_each(|parker| parker.unpark());
+                    pool.discard((finished, running));
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn run(&self, task: &TaskRef, now: Tick) {
+        let pool = self.pool;
+        let enter = Enter::new(Arc::clone(task), Arc::downgrade(pool));
+        let again = task.header().schedule.is_periodic();
+        let run = Run { observer: &*pool.observer, started: now, again, count: &|| self.tally.finish() };
+        let ended = task.perform(&run);
+        drop(enter);
+        match ended {
+            Ended::Finished => {}
+            Ended::Skipped => self.tally.skip(),
+            Ended::Again => self.queue_again(task, now),
+        }
+    }
+
+    fn queue_again(&self, task: &TaskRef, started: Tick) {
+        let pool = self.pool;
+        let header = task.header();
+        let run = RunTimes { deadline: header.deadline(), started, ended: pool.clock.now() };
+        let Some(next) = header.schedule.next(run) else { unreachable!("only a periodic task runs again") };
+        let mut core = pool.core.lock();
+        self.tally.finish();
+        let running = core.workers[self.index].as_mut().and_then(|worker| worker.running.take());
+        let queued = core.requeue(task, next);
+        drop(core);
+        if !queued {
+            // Shut down meanwhile, or cancelled: then it is over already, and this does nothing.
+            pool.end(&**task, TaskError::Cancelled);
+        }
+        pool.discard(running);
+    }
+}

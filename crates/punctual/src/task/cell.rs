@@ -1,0 +1,359 @@
+//! The one allocation of a task: closure, outcome, and whoever waits, behind one small lock.
+//!
+//! # States (guarded by `inner`)
+//! ```text
+//!              start                complete
+//!   Waiting ──────────▶ Running ─────────────▶ Done(outcome) ── take ──▶ Taken
+//!      │  ◀──────────      │                      ▲
+//!      │     re-arm        └───── cancel ─────────┤
+//!      └───────── cancel, abandon, complete ──────┘
+//! ```
+//!
+//! # Invariants
+//! 1. `Done` is reached once, and the thread that gets there takes the waiters and wakes them.
+//! 2. The body is in `inner` while the task waits, and in the hands of the one thread that runs it while it
+//!    runs. Whoever ends the task early takes what body is there and drops it before waking anybody; a running
+//!    body is dropped by its runner. So a cancelled task that waits holds nothing when `cancel` returns.
+//! 3. No user code runs under the lock: bodies, values, wakers and decorations are moved out first, and called,
+//!    woken and dropped after it.
+//! 4. A task is re-armed only if nobody has ended it (`re_arm`, called under the pool's lock together with the
+//!    insertion into the queue): a cancel sees it either running, and then it is not queued again, or waiting
+//!    with the key under which the queue holds it.
+//!
+//! # Lock order
+//! The pool's lock may be held when this one is taken, never the other way round.
+//!
+//! # Paths not taken
+//! An atomic state word with the closure in an `UnsafeCell` saves the lock (two uncontended pairs per task);
+//! it needs unsafe code, and so a measurement first.
+
+use std::mem;
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::perform::{Ended, Run};
+use super::waiters::Waiters;
+use super::{Header, TaskState};
+use crate::decorate::Decoration;
+use crate::error::{Panic, TaskError};
+use crate::sync::{Mutex, MutexGuard};
+use crate::unwind;
+
+/// What a task does when it is run.
+pub(crate) trait Body<T>: Send {
+    fn call(&mut self) -> T;
+}
+
+/// A body for one run.
+pub(crate) struct Once<F>(pub(crate) Option<F>);
+
+impl<T, F: FnOnce() -> T + Send> Body<T> for Once<F> {
+    fn call(&mut self) -> T {
+        let body = self.0.take().expect("a task that runs once is started once");
+        body()
+    }
+}
+
+/// A body for any number of runs.
+pub(crate) struct Many<F>(pub(crate) F);
+
+impl<T, F: FnMut() -> T + Send> Body<T> for Many<F> {
+    fn call(&mut self) -> T {
+        (self.0)()
+    }
+}
+
+/// A task as the queue and the workers hold it.
+pub(crate) type TaskRef = Arc<dyn Task>;
+
+/// A task, whatever its value is.
+pub(crate) trait Task: Send + Sync {
+    fn header(&self) -> &Header;
+    fn state(&self) -> TaskState;
+    /// The failure that ended it, if one did.
+    fn failure(&self) -> Option<TaskError>;
+    /// Runs it if it is waiting; see [`Ended`].
+    fn perform(&self, run: &Run<'_>) -> Ended;
+    /// Invariant 4. False if the task was ended meanwhile, and then its body is gone or is taken by `end`.
+    fn re_arm(&self) -> bool;
+    /// Ends it, if it is not over. `unlink` is called, without a lock, after the decision and before anybody is
+    /// woken.
+    fn end(&self, error: TaskError, unlink: &mut dyn FnMut()) -> EndedEarly;
+    /// Wakes `waker` when it is done; false, and nothing kept, if it is done already.
+    fn listen(&self, waker: &Waker) -> bool;
+    fn unlisten(&self, waker: &Waker);
+    /// Sets the interrupt flag and wakes every wait that watches it.
+    fn interrupt(&self);
+    fn watch_interrupt(&self, waker: &Waker);
+    fn unwatch_interrupt(&self, waker: &Waker);
+}
+
+/// A task whose value is a `T`.
+pub(crate) trait Typed<T>: Task {
+    /// The same task without its type.
+    fn as_task(&self) -> &dyn Task;
+    /// The outcome, if there is one: a value by move, a failure as often as it is asked for.
+    fn take(&self) -> Option<Result<T, TaskError>>;
+    /// As `take`, but `waker` is registered as the handle's future if there is no outcome yet.
+    fn poll(&self, waker: &Waker) -> Option<Result<T, TaskError>>;
+    /// Ends the task with this outcome, unless it has one: then that of the caller comes back.
+    fn complete(&self, outcome: Result<T, TaskError>) -> Result<(), Result<T, TaskError>>;
+}
+
+/// What came of an attempt to end a task.
+#[must_use]
+pub(crate) enum EndedEarly {
+    /// It was over already.
+    No,
+    /// Done; a destructor of the body may have panicked on the way.
+    Yes(Option<Panic>),
+}
+
+pub(crate) struct Cell<T, B> {
+    header: Header,
+    inner: Mutex<Inner<T, B>>,
+}
+
+struct Inner<T, B> {
+    phase: Phase<T>,
+    body: Option<B>,
+    decoration: Option<Box<dyn Decoration>>,
+    waiters: Waiters,
+    /// Waits inside the running body that are to return when it is interrupted.
+    watchers: Vec<Waker>,
+}
+
+enum Phase<T> {
+    Waiting,
+    Running,
+    Done(Result<T, TaskError>),
+    Taken,
+}
+
+/// A body in the hands of the thread that runs it.
+pub(super) struct Work<B> {
+    pub(super) body: B,
+    pub(super) decoration: Option<Box<dyn Decoration>>,
+}
+
+impl<T, B> Cell<T, B> {
+    pub(crate) fn new(header: Header, body: B) -> Self {
+        let inner = Inner {
+            phase: Phase::Waiting,
+            body: Some(body),
+            decoration: None,
+            waiters: Waiters::default(),
+            watchers: Vec::new(),
+        };
+        Self { header, inner: Mutex::new(inner) }
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    pub(crate) fn decorate(&self, decoration: Box<dyn Decoration>) {
+        self.inner.lock().decoration = Some(decoration);
+    }
+
+    /// Takes the body back from a task that was refused, with its decoration, which the caller drops.
+    pub(crate) fn take_back(&self) -> (Option<B>, Option<Box<dyn Decoration>>) {
+        let mut inner = self.inner.lock();
+        (inner.body.take(), inner.decoration.take())
+    }
+
+    /// `Waiting → Running`; the body goes to the caller. Loses only to whoever ended the task first.
+    pub(super) fn start(&self) -> Option<Work<B>> {
+        let mut inner = self.inner.lock();
+        if !matches!(inner.phase, Phase::Waiting) {
+            return None;
+        }
+        let body = inner.body.take()?;
+        inner.phase = Phase::Running;
+        Some(Work { body, decoration: inner.decoration.take() })
+    }
+
+    /// The body of a periodic task after a run. Comes back if the task was ended meanwhile.
+    pub(super) fn put_back(&self, work: Work<B>) -> Result<(), Work<B>> {
+        let mut inner = self.inner.lock();
+        if !matches!(inner.phase, Phase::Running) {
+            return Err(work);
+        }
+        inner.body = Some(work.body);
+        inner.decoration = work.decoration;
+        Ok(())
+    }
+
+    /// Moves to `Done` if the task is not over; the waiters are the caller's to wake.
+    fn settle(
+        inner: &mut MutexGuard<'_, Inner<T, B>>,
+        outcome: Result<T, TaskError>,
+    ) -> Result<Waiters, Result<T, TaskError>> {
+        match inner.phase {
+            Phase::Waiting | Phase::Running => {
+                inner.phase = Phase::Done(outcome);
+                Ok(inner.waiters.take())
+            }
+            Phase::Done(_) | Phase::Taken => Err(outcome),
+        }
+    }
+
+    fn take_outcome(inner: &mut MutexGuard<'_, Inner<T, B>>) -> Option<Result<T, TaskError>> {
+        match &inner.phase {
+            Phase::Waiting | Phase::Running => None,
+            Phase::Taken => Some(Err(TaskError::Taken)),
+            Phase::Done(Err(error)) => Some(Err(error.clone())),
+            Phase::Done(Ok(_)) => match mem::replace(&mut inner.phase, Phase::Taken) {
+                Phase::Done(outcome) => Some(outcome),
+                _ => unreachable!("matched above, under the same lock"),
+            },
+        }
+    }
+}
+
+impl<T, B> Task for Cell<T, B>
+where
+    T: Send + 'static,
+    B: Body<T> + 'static,
+{
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn state(&self) -> TaskState {
+        match &self.inner.lock().phase {
+            Phase::Waiting => TaskState::Waiting,
+            Phase::Running => TaskState::Running,
+            Phase::Taken | Phase::Done(Ok(_)) => TaskState::Succeeded,
+            Phase::Done(Err(TaskError::Cancelled)) => TaskState::Cancelled,
+            Phase::Done(Err(TaskError::Abandoned(_))) => TaskState::Abandoned,
+            Phase::Done(Err(_)) => TaskState::Failed,
+        }
+    }
+
+    fn failure(&self) -> Option<TaskError> {
+        match &self.inner.lock().phase {
+            Phase::Done(Err(error)) => Some(error.clone()),
+            _ => None,
+        }
+    }
+
+    fn perform(&self, run: &Run<'_>) -> Ended {
+        self.perform_typed(run)
+    }
+
+    fn re_arm(&self) -> bool {
+        let mut inner = self.inner.lock();
+        if !matches!(inner.phase, Phase::Running) {
+            return false;
+        }
+        inner.phase = Phase::Waiting;
+        true
+    }
+
+    fn end(&self, error: TaskError, unlink: &mut dyn FnMut()) -> EndedEarly {
+        let mut inner = self.inner.lock();
+        let Ok(waiters) = Self::settle(&mut inner, Err(error)) else {
+            return EndedEarly::No;
+        };
+        let body = inner.body.take();
+        let decoration = inner.decoration.take();
+        drop(inner);
+        unlink();
+        let mut panic = unwind::discard(body).err();
+        if let Some(mut decoration) = decoration {
+            let told = unwind::catch(|| decoration.cancelled()).err();
+            panic = panic.or(told).or(unwind::discard(decoration).err());
+        }
+        waiters.wake();
+        EndedEarly::Yes(panic)
+    }
+
+    fn listen(&self, waker: &Waker) -> bool {
+        let waker = waker.clone();
+        let mut inner = self.inner.lock();
+        let open = matches!(inner.phase, Phase::Waiting | Phase::Running);
+        if open {
+            inner.waiters.add(waker);
+        } else {
+            drop(inner);
+            drop(waker);
+        }
+        open
+    }
+
+    fn unlisten(&self, waker: &Waker) {
+        let old = self.inner.lock().waiters.remove(waker);
+        drop(old);
+    }
+
+    fn interrupt(&self) {
+        // Under the lock, so that a wait which has looked at the flag and is about to watch is not missed.
+        let inner = self.inner.lock();
+        self.header.set_interrupted();
+        let watchers = inner.watchers.clone();
+        drop(inner);
+        for watcher in watchers {
+            watcher.wake();
+        }
+    }
+
+    fn watch_interrupt(&self, waker: &Waker) {
+        self.inner.lock().watchers.push(waker.clone());
+    }
+
+    fn unwatch_interrupt(&self, waker: &Waker) {
+        let mut inner = self.inner.lock();
+        let position = inner.watchers.iter().position(|known| known.will_wake(waker));
+        let old = position.map(|position| inner.watchers.swap_remove(position));
+        drop(inner);
+        drop(old);
+    }
+}
+
+impl<T, B> Typed<T> for Cell<T, B>
+where
+    T: Send + 'static,
+    B: Body<T> + 'static,
+{
+    fn as_task(&self) -> &dyn Task {
+        self
+    }
+
+    fn take(&self) -> Option<Result<T, TaskError>> {
+        Self::take_outcome(&mut self.inner.lock())
+    }
+
+    fn poll(&self, waker: &Waker) -> Option<Result<T, TaskError>> {
+        let mut inner = self.inner.lock();
+        let outcome = Self::take_outcome(&mut inner);
+        if outcome.is_some() || !inner.waiters.wants_future(waker) {
+            return outcome;
+        }
+        // Cloning a waker is user code: do it unlocked, and look again.
+        drop(inner);
+        let waker = waker.clone();
+        let mut inner = self.inner.lock();
+        let outcome = Self::take_outcome(&mut inner);
+        if outcome.is_none() {
+            let old = inner.waiters.set_future(waker);
+            drop(inner);
+            drop(old);
+        } else {
+            drop(inner);
+            drop(waker);
+        }
+        outcome
+    }
+
+    fn complete(&self, outcome: Result<T, TaskError>) -> Result<(), Result<T, TaskError>> {
+        let mut inner = self.inner.lock();
+        let waiters = Self::settle(&mut inner, outcome)?;
+        // A task completed by hand while it waited gives up its body, as one that is cancelled does.
+        let (body, decoration) = (inner.body.take(), inner.decoration.take());
+        drop(inner);
+        let _ = unwind::discard((body, decoration));
+        waiters.wake();
+        Ok(())
+    }
+}

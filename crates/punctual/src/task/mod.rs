@@ -1,0 +1,15 @@
+//! One task: its closure, its outcome, and whoever waits for it.
+
+mod cell;
+mod header;
+mod info;
+mod perform;
+mod wait;
+mod waiters;
+
+pub(crate) use cell::{Body, Cell, EndedEarly, Many, Once, Task, TaskRef, Typed};
+pub(crate) use header::Header;
+pub use header::TaskId;
+pub use info::{RunOutcome, TaskInfo, TaskState};
+pub(crate) use perform::{Ended, Run};
+pub(crate) use wait::wait_for;

@@ -1,0 +1,122 @@
+//! One run of a task, from the hook before it to the outcome after it.
+//!
+//! The order is fixed: before-hook, body (inside its decoration), after-hook, *then* the counters, then the
+//! outcome is published and the waiters are woken. So whoever sees the outcome sees the run counted, and the
+//! hooks have seen the run before anybody can act on its result. A before-hook that panics takes the place of
+//! the body: the task ends with that panic, and there is no after-hook.
+
+use punctual_engine::Tick;
+
+use super::cell::{Body, Cell, Typed, Work};
+use super::{RunOutcome, TaskInfo};
+use crate::decorate::Decoration;
+use crate::error::{Abandoned, Panic, TaskError};
+use crate::observe::{Observer, Place};
+use crate::unwind;
+
+/// What surrounds a run.
+pub(crate) struct Run<'a> {
+    pub(crate) observer: &'a dyn Observer,
+    pub(crate) started: Tick,
+    /// Whether a body that returned leaves the task ready for another run.
+    pub(crate) again: bool,
+    /// Called once, after the hooks and before the outcome is published, if the task is over with this run.
+    pub(crate) count: &'a dyn Fn(),
+}
+
+/// What came of a run.
+#[must_use]
+pub(crate) enum Ended {
+    /// The task had been ended before it was started; nothing was called.
+    Skipped,
+    /// The task is over.
+    Finished,
+    /// A periodic task ran and is ready to be queued again.
+    Again,
+}
+
+impl<T, B> Cell<T, B>
+where
+    T: Send + 'static,
+    B: Body<T> + 'static,
+{
+    pub(super) fn perform_typed(&self, run: &Run<'_>) -> Ended {
+        let Some(mut work) = self.start() else {
+            return Ended::Skipped;
+        };
+        self.header().count_run();
+        let outcome = self.call_with_hooks(&mut work, run);
+        match outcome {
+            Ok(value) if run.again => {
+                run.contain(Place::Destructor, unwind::discard(value));
+                match self.put_back(work) {
+                    Ok(()) => Ended::Again,
+                    Err(work) => {
+                        (run.count)();
+                        run.contain(Place::Destructor, unwind::discard(work.body));
+                        run.contain(Place::Destructor, unwind::discard(work.decoration));
+                        Ended::Finished
+                    }
+                }
+            }
+            outcome => {
+                run.contain(Place::Destructor, unwind::discard(work.body));
+                run.contain(Place::Destructor, unwind::discard(work.decoration));
+                (run.count)();
+                let outcome = outcome.and_then(|value| value.ok_or(TaskError::Abandoned(Abandoned::Dropped)));
+                if let Err(late) = self.complete(outcome) {
+                    // Cancelled while it ran: nobody may have the value.
+                    run.contain(Place::Destructor, unwind::discard(late));
+                }
+                Ended::Finished
+            }
+        }
+    }
+
+    /// `Ok(None)` if a decoration left the body out.
+    fn call_with_hooks(&self, work: &mut Work<B>, run: &Run<'_>) -> Result<Option<T>, TaskError> {
+        let info = TaskInfo::new(self.header(), Some(run.started));
+        unwind::catch(|| run.observer.before_run(info)).map_err(|panic| {
+            run.observer_saw(Place::BeforeRun, &panic);
+            TaskError::HookPanicked(panic)
+        })?;
+        let result = unwind::catch(|| call_decorated(work));
+        let outcome = match &result {
+            Ok(_) => RunOutcome::Returned,
+            Err(panic) => RunOutcome::Panicked(panic),
+        };
+        run.contain(Place::AfterRun, unwind::catch(|| run.observer.after_run(info, outcome)));
+        result.map_err(TaskError::Panicked)
+    }
+}
+
+fn call_decorated<T, B: Body<T>>(work: &mut Work<B>) -> Option<T> {
+    let body = &mut work.body;
+    match &mut work.decoration {
+        None => Some(body.call()),
+        Some(decoration) => call_through(&mut **decoration, body),
+    }
+}
+
+fn call_through<T, B: Body<T>>(decoration: &mut dyn Decoration, body: &mut B) -> Option<T> {
+    let mut value = None;
+    decoration.run(&mut || {
+        if value.is_none() {
+            value = Some(body.call());
+        }
+    });
+    value
+}
+
+impl Run<'_> {
+    fn contain(&self, place: Place, result: Result<(), Panic>) {
+        if let Err(panic) = result {
+            self.observer_saw(place, &panic);
+        }
+    }
+
+    fn observer_saw(&self, place: Place, panic: &Panic) {
+        // An observer that panics while being told of a panic is past help.
+        let _ = unwind::catch(|| self.observer.contained(place, panic));
+    }
+}

@@ -1,0 +1,38 @@
+//! Blocking until a task is done.
+
+use punctual_engine::Tick;
+
+use super::Task;
+use crate::clock::Clock;
+use crate::context::{self, Wait};
+use crate::error::WaitError;
+
+/// Blocks until `task` is done, `until` has come, or the task that the calling thread runs is interrupted.
+///
+/// A task that is done is reported as done, whatever the time and the interrupt flag say.
+pub(crate) fn wait_for(task: &dyn Task, clock: &dyn Clock, until: Option<Tick>) -> Result<(), WaitError> {
+    if task.state().is_done() {
+        return Ok(());
+    }
+    if context::is_running(task) {
+        return Err(WaitError::WouldDeadlock);
+    }
+    let wait = Wait::begin();
+    if !task.listen(wait.waker()) {
+        return Ok(());
+    }
+    let gave_up = loop {
+        if task.state().is_done() {
+            return Ok(());
+        }
+        if wait.is_interrupted() {
+            break WaitError::Interrupted;
+        }
+        if until.is_some_and(|until| until <= clock.now()) {
+            break WaitError::Timeout;
+        }
+        clock.wait(&wait.parker, until);
+    };
+    task.unlisten(wait.waker());
+    if task.state().is_done() { Ok(()) } else { Err(gave_up) }
+}

@@ -1,0 +1,1 @@
+//! What newer JDKs added.

@@ -1,0 +1,1 @@
+//! Cancelling, with and without an interrupt.

@@ -1,0 +1,1 @@
+//! Construction, settings and what they refuse.

@@ -1,0 +1,1 @@
+//! Delays and periods at the ends of time.

@@ -1,0 +1,1 @@
+//! Fixed delay: from end to start.

@@ -1,0 +1,1 @@
+//! Fixed rate: a grid that does not move.

@@ -1,0 +1,1 @@
+//! Hooks round runs and threads.

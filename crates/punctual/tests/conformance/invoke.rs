@@ -1,0 +1,1 @@
+//! All tasks, or the first that succeeds.

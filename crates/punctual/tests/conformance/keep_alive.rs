@@ -1,0 +1,1 @@
+//! How long idle threads stay.

@@ -1,0 +1,1 @@
+//! Exact order of deadline and submission.

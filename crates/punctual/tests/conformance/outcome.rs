@@ -1,0 +1,1 @@
+//! Values, failures and timed waits.

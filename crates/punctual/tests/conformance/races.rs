@@ -1,0 +1,1 @@
+//! Submissions that race with shutdown.

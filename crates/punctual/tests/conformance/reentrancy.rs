@@ -1,0 +1,1 @@
+//! Tasks that use their own executor.

@@ -1,0 +1,1 @@
+//! Leaving the queue: on cancel, by remove, by purge.

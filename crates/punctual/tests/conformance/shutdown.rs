@@ -1,0 +1,1 @@
+//! What a shutdown leaves and what it ends.

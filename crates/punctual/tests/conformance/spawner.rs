@@ -1,0 +1,1 @@
+//! Where threads come from, and do not.
