@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use punctual::{Executor, ManualClock, TaskHandle};
 
 /// One step of manual time.
-pub const STEP: Duration = Duration::from_millis(10);
+pub(crate) const STEP: Duration = Duration::from_millis(10);
 /// Long enough in manual time to be never reached by accident.
-pub const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 /// Real time that only a test about to fail waits for.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// Real time for the few tests whose subject is real time.
-pub const SHORT: Duration = Duration::from_millis(12);
+pub(crate) const SHORT: Duration = Duration::from_millis(12);
 
 /// A pool of `threads` on a clock that stands still.
-pub fn manual(threads: usize) -> (Executor, ManualClock) {
+pub(crate) fn manual(threads: usize) -> (Executor, ManualClock) {
     let clock = ManualClock::new();
     let pool = Executor::builder().core_threads(threads).clock(clock.clone()).build().unwrap();
     (pool, clock)
 }
 
 /// Ends `pool` and waits for every thread of it. On a manual clock time never passes here.
-pub fn finish(pool: &Executor) {
+pub(crate) fn finish(pool: &Executor) {
     drop(pool.shutdown_now());
     assert!(pool.await_termination(Duration::MAX));
 }
@@ -32,7 +32,7 @@ pub fn finish(pool: &Executor) {
 /// Looks again and again until `condition` holds. For what must come without further help and has no event.
 #[track_caller]
 #[expect(clippy::disallowed_methods, reason = "bounds a wait that only a failing test sits out")]
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < PATIENCE, "never came true: {what}");
@@ -42,7 +42,7 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 
 /// The real time `work` takes.
 #[expect(clippy::disallowed_methods, reason = "real time is the subject of the tests that use it")]
-pub fn elapsed<R>(work: impl FnOnce() -> R) -> (Duration, R) {
+pub(crate) fn elapsed<R>(work: impl FnOnce() -> R) -> (Duration, R) {
     let start = Instant::now();
     let result = work();
     (start.elapsed(), result)
@@ -52,15 +52,15 @@ pub fn elapsed<R>(work: impl FnOnce() -> R) -> (Duration, R) {
 ///
 /// On a manual clock use `jump`, not `advance`, while a body waits here: it is not at rest.
 #[derive(Clone, Default)]
-pub struct Gate(Arc<(Mutex<(bool, usize)>, Condvar)>);
+pub(crate) struct Gate(Arc<(Mutex<(bool, usize)>, Condvar)>);
 
 impl Gate {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Blocks until the gate is open. Ignores interrupts.
-    pub fn pass(&self) {
+    pub(crate) fn pass(&self) {
         let (state, changed) = &*self.0;
         let mut state = state.lock().unwrap();
         state.1 += 1;
@@ -70,7 +70,7 @@ impl Gate {
         }
     }
 
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         let (state, changed) = &*self.0;
         state.lock().unwrap().0 = true;
         changed.notify_all();
@@ -78,7 +78,7 @@ impl Gate {
 
     /// Waits until `n` threads have come to the gate, in all.
     #[track_caller]
-    pub fn await_arrivals(&self, n: usize) {
+    pub(crate) fn await_arrivals(&self, n: usize) {
         let (state, changed) = &*self.0;
         let state = state.lock().unwrap();
         let (state, timeout) = changed.wait_timeout_while(state, PATIENCE, |state| state.1 < n).unwrap();
@@ -87,7 +87,7 @@ impl Gate {
 }
 
 /// Occupies one worker of `pool` until the gate is opened; returns when the body has begun.
-pub fn block_worker(pool: &Executor, gate: &Gate) -> TaskHandle<()> {
+pub(crate) fn block_worker(pool: &Executor, gate: &Gate) -> TaskHandle<()> {
     let inner = gate.clone();
     let before = gate.0.0.lock().unwrap().1;
     let handle = pool.submit(move || inner.pass()).unwrap();
@@ -97,30 +97,30 @@ pub fn block_worker(pool: &Executor, gate: &Gate) -> TaskHandle<()> {
 
 /// Counts calls.
 #[derive(Clone, Default)]
-pub struct Counter(Arc<AtomicUsize>);
+pub(crate) struct Counter(Arc<AtomicUsize>);
 
 impl Counter {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    pub fn hit(&self) {
+    pub(crate) fn hit(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub fn get(&self) -> usize {
+    pub(crate) fn get(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 
     /// A body that counts its calls.
-    pub fn body(&self) -> impl FnMut() + Send + Clone + 'static {
+    pub(crate) fn body(&self) -> impl FnMut() + Send + Clone + 'static {
         let this = self.clone();
         move || this.hit()
     }
 }
 
 /// Records what happened, in order.
-pub struct Log<E>(Arc<Mutex<Vec<E>>>);
+pub(crate) struct Log<E>(Arc<Mutex<Vec<E>>>);
 
 impl<E> Clone for Log<E> {
     fn clone(&self) -> Self {
@@ -129,37 +129,37 @@ impl<E> Clone for Log<E> {
 }
 
 impl<E: Send + Clone + 'static> Log<E> {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(Vec::new())))
     }
 
-    pub fn add(&self, entry: E) {
+    pub(crate) fn add(&self, entry: E) {
         self.0.lock().unwrap().push(entry);
     }
 
-    pub fn entries(&self) -> Vec<E> {
+    pub(crate) fn entries(&self) -> Vec<E> {
         self.0.lock().unwrap().clone()
     }
 
     /// A body that records `entry`.
-    pub fn body(&self, entry: E) -> impl FnMut() + Send + 'static {
+    pub(crate) fn body(&self, entry: E) -> impl FnMut() + Send + 'static {
         let this = self.clone();
         move || this.add(entry.clone())
     }
 }
 
 /// Something to capture, and a way to see whether it is still there.
-pub struct Probe {
+pub(crate) struct Probe {
     watched: Weak<()>,
 }
 
 impl Probe {
-    pub fn new() -> (Self, Arc<()>) {
+    pub(crate) fn new() -> (Self, Arc<()>) {
         let captured = Arc::new(());
         (Self { watched: Arc::downgrade(&captured) }, captured)
     }
 
-    pub fn is_dropped(&self) -> bool {
+    pub(crate) fn is_dropped(&self) -> bool {
         self.watched.strong_count() == 0
     }
 }
