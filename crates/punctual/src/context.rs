@@ -8,7 +8,7 @@
 //! An interrupt belongs to a task, not to a thread: there is no flag that could leak into the next task on the
 //! same worker.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -58,10 +58,38 @@ fn current() -> Option<Current> {
     CURRENT.try_with(|cell| cell.borrow().clone()).ok().flatten()
 }
 
-/// The id of the task that the calling thread runs for `pool`, if it runs one.
-pub(crate) fn runs_task_of(pool: &Pool) -> Option<TaskId> {
-    let current = current()?;
-    std::ptr::eq(current.pool.as_ptr(), pool).then(|| current.task.header().id())
+thread_local! {
+    /// The pool that the calling thread works for, by its address; never followed.
+    #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro knows no const")]
+    static SERVES: Cell<usize> = Cell::new(0);
+}
+
+/// While it lives, `pool` cannot terminate, because the calling thread works for it.
+pub(crate) struct Serve {
+    before: usize,
+}
+
+impl Serve {
+    pub(crate) fn new(pool: &Pool) -> Self {
+        Self { before: SERVES.with(|serves| serves.replace(address(pool))) }
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        SERVES.with(|serves| serves.set(self.before));
+    }
+}
+
+fn address(pool: &Pool) -> usize {
+    std::ptr::from_ref(pool).addr()
+}
+
+/// Whether the calling thread works for `pool`, so that it can never see it terminated: a worker, whether it runs
+/// a task or a hook, or a thread that runs a task of the pool by hand.
+pub(crate) fn serves(pool: &Pool) -> bool {
+    let works = SERVES.try_with(|serves| serves.get() == address(pool)).unwrap_or(false);
+    works || current().is_some_and(|current| std::ptr::eq(current.pool.as_ptr(), pool))
 }
 
 /// Whether the calling thread is running this very task.

@@ -119,8 +119,9 @@ impl Executor {
         self.pool().core.lock().sizes.core
     }
 
-    /// Changes the number of core threads. Idle surplus threads go when their keep-alive is over; if it grows,
-    /// threads are started at once for tasks that wait.
+    /// Changes the number of core threads. Surplus threads go when they have been idle for the keep-alive, or, if
+    /// [`max_threads`](Builder::max_threads) was left to follow, as soon as they have no task in hand. If the
+    /// number grows, threads are started at once for tasks that wait.
     ///
     /// # Errors
     /// If it exceeds a [`max_threads`](Builder::max_threads) that was given. The old value stays.

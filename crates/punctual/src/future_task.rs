@@ -131,9 +131,8 @@ impl<T: Send + 'static> FutureTask<T> {
 
     /// Cancels the task and asks a running body to stop; false if it is done.
     pub fn interrupt(&self) -> bool {
-        let running = self.state() == TaskState::Running;
         let cancelled = matches!(self.task.end(TaskError::Cancelled, &mut || ()), EndedEarly::Yes(_));
-        if cancelled && running {
+        if cancelled {
             self.task.interrupt();
         }
         self.settled();

@@ -194,9 +194,9 @@ impl<T> TaskHandle<T> {
     /// [Cancels](Self::cancel) the task, and if its body runs asks it to stop: see
     /// [`TaskContext::is_interrupted`](crate::TaskContext::is_interrupted).
     pub fn interrupt(&self) -> bool {
-        let running = self.state() == TaskState::Running;
         let cancelled = self.cancel();
-        if cancelled && running {
+        if cancelled {
+            // A body that has not begun never will, and nobody sees the flag.
             self.task.interrupt();
         }
         cancelled

@@ -23,8 +23,6 @@ use crate::sync::{thread, thread_local};
 pub struct Parker {
     thread: thread::Thread,
     permit: AtomicBool,
-    /// Whether the thread is a worker of an executor, for clocks that watch those.
-    worker: AtomicBool,
 }
 
 thread_local! {
@@ -33,11 +31,7 @@ thread_local! {
 
 impl Parker {
     fn fresh() -> Arc<Self> {
-        Arc::new(Self {
-            thread: thread::current(),
-            permit: AtomicBool::new(false),
-            worker: AtomicBool::new(false),
-        })
+        Arc::new(Self { thread: thread::current(), permit: AtomicBool::new(false) })
     }
 
     /// The parker of the calling thread.
@@ -45,14 +39,6 @@ impl Parker {
     pub fn current() -> Arc<Self> {
         // A thread that waits while its locals are being torn down gets one for the occasion.
         MINE.try_with(Arc::clone).unwrap_or_else(|_| Self::fresh())
-    }
-
-    pub(crate) fn mark_worker(&self) {
-        self.worker.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_worker(&self) -> bool {
-        self.worker.load(Ordering::Relaxed)
     }
 
     /// Leaves the permit and wakes the thread.

@@ -45,7 +45,7 @@ impl Drop for Owner {
             OnDrop::Detach => pool.shutdown(),
             OnDrop::Join => {
                 pool.shutdown();
-                if context::runs_task_of(pool).is_none() {
+                if !context::serves(pool) {
                     let _ = pool.await_termination(None, false);
                 }
             }
@@ -464,6 +464,9 @@ impl Scheduler {
 
     /// Waits until the executor has been shut down, every task has ended and every thread is gone; false if
     /// `timeout` is over first, or the calling task is interrupted. `Duration::MAX` is for ever.
+    ///
+    /// In a task or hook of this very executor it cannot come true: there it is false after `timeout`, and at
+    /// once where that would be never.
     #[must_use]
     pub fn await_termination(&self, timeout: Duration) -> bool {
         self.pool().await_termination(Some(timeout), true).unwrap_or(false)
@@ -480,7 +483,7 @@ impl Scheduler {
     pub fn close(&self) -> Result<(), WaitError> {
         let pool = self.pool();
         pool.shutdown();
-        if context::runs_task_of(pool).is_some() {
+        if context::serves(pool) {
             return Err(WaitError::WouldDeadlock);
         }
         match pool.await_termination(None, true) {

@@ -13,7 +13,7 @@ use crate::error::{Rejected, TaskError};
 use crate::handle::TaskHandle;
 use crate::scheduler::Scheduler;
 use crate::sync::Mutex;
-use crate::task::{TaskState, Typed};
+use crate::task::Typed;
 
 /// What the two tasks share.
 struct Pact<T, V> {
@@ -98,11 +98,8 @@ fn expire<T: Send + 'static>(work: &TaskHandle<T>, verdict: impl FnOnce() -> Res
         return;
     }
     let outcome = verdict();
-    let running = work.state() == TaskState::Running;
     if work.typed().complete(outcome).is_ok() {
         work.forget_entry();
-        if running {
-            work.task().interrupt();
-        }
+        work.task().interrupt();
     }
 }

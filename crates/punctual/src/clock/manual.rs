@@ -66,8 +66,10 @@ struct Shared {
 struct State {
     now: Tick,
     parked: Vec<Parked>,
-    /// Worker threads that exist, parked or not.
+    /// Worker threads that exist or are being started.
     workers: usize,
+    /// Those of them that run, by their parkers. A worker of an executor on another clock may wait here, too.
+    crew: Vec<Arc<Parker>>,
     next_ticket: u64,
 }
 
@@ -80,8 +82,12 @@ struct Parked {
 impl State {
     /// Invariant 1 makes this exact.
     fn is_settled(&self) -> bool {
-        let resting = self.parked.iter().filter(|p| p.parker.is_worker() && !p.parker.has_permit()).count();
-        resting == self.workers
+        let resting = |p: &&Parked| self.is_crew(&p.parker) && !p.parker.has_permit();
+        self.parked.iter().filter(resting).count() == self.workers
+    }
+
+    fn is_crew(&self, parker: &Arc<Parker>) -> bool {
+        self.crew.iter().any(|other| Arc::ptr_eq(other, parker))
     }
 
     fn next_instant(&self) -> Option<Tick> {
@@ -103,7 +109,8 @@ impl ManualClock {
     /// A clock that stands at its epoch.
     #[must_use]
     pub fn new() -> Self {
-        let state = State { now: Tick::ZERO, parked: Vec::new(), workers: 0, next_ticket: 0 };
+        let state =
+            State { now: Tick::ZERO, parked: Vec::new(), workers: 0, crew: Vec::new(), next_ticket: 0 };
         Self { shared: Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }) }
     }
 
@@ -171,11 +178,11 @@ impl ManualClock {
 
     #[track_caller]
     fn settle(&self) -> MutexGuard<'_, State> {
+        let mut state = self.shared.state.lock();
         assert!(
-            !Parker::current().is_worker(),
+            !state.is_crew(&Parker::current()),
             "a task cannot wait for the manual clock to come to rest: it runs on it"
         );
-        let mut state = self.shared.state.lock();
         while !state.is_settled() {
             let (guard, timed_out) = self.shared.changed.wait_timeout(state, PATIENCE);
             state = guard;
@@ -230,8 +237,18 @@ impl Clock for ManualClock {
         self.shared.state.lock().workers += 1;
     }
 
-    fn worker_stopped(&self) {
-        self.shared.state.lock().workers -= 1;
+    fn worker_entered(&self, parker: &Arc<Parker>) {
+        self.shared.state.lock().crew.push(Arc::clone(parker));
+    }
+
+    fn worker_stopped(&self, parker: Option<&Arc<Parker>>) {
+        let mut state = self.shared.state.lock();
+        state.workers -= 1;
+        let place = parker.and_then(|parker| state.crew.iter().position(|other| Arc::ptr_eq(other, parker)));
+        if let Some(place) = place {
+            state.crew.swap_remove(place);
+        }
+        drop(state);
         self.shared.changed.notify_all();
     }
 }

@@ -60,8 +60,15 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Called before a worker thread of an executor on this clock is started.
     fn worker_started(&self) {}
 
-    /// Called as the last act of such a thread, or when it could not be started.
-    fn worker_stopped(&self) {}
+    /// Called by such a thread before anything else, with the parker it will wait with.
+    fn worker_entered(&self, parker: &Arc<Parker>) {
+        let _ = parker;
+    }
+
+    /// Called as the last act of such a thread, with its parker; without one, if it could not be started.
+    fn worker_stopped(&self, parker: Option<&Arc<Parker>>) {
+        let _ = parker;
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for Arc<C> {
@@ -77,7 +84,11 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
         (**self).worker_started();
     }
 
-    fn worker_stopped(&self) {
-        (**self).worker_stopped();
+    fn worker_entered(&self, parker: &Arc<Parker>) {
+        (**self).worker_entered(parker);
+    }
+
+    fn worker_stopped(&self, parker: Option<&Arc<Parker>>) {
+        (**self).worker_stopped(parker);
     }
 }

@@ -18,13 +18,12 @@
 //!   as its policy says, or refused.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use punctual_engine::{Keep, Leftover, RunState};
+use punctual_engine::{Keep, Leftover, RunState, Tick};
 
 use super::{Core, Pool};
-use crate::context::Wait;
+use crate::context::{self, Serve, Wait};
 use crate::error::{Abandoned, Interrupted, InvalidArgument, TaskError};
 use crate::observe::Place;
 use crate::park::Parker;
@@ -93,6 +92,7 @@ impl Pool {
 
     /// The one call for which `begin_tidying` was true comes here.
     pub(super) fn tidy(&self) {
+        let _serve = Serve::new(self);
         self.contain(Place::Terminated, unwind::catch(|| self.observer.terminated()));
         let mut core = self.core.lock();
         core.state = RunState::Terminated;
@@ -110,7 +110,11 @@ impl Pool {
         timeout: Option<Duration>,
         heed: bool,
     ) -> Result<bool, Interrupted> {
-        let deadline = timeout.map(|timeout| self.clock.now().after(timeout));
+        let deadline = timeout.map_or(Tick::MAX, |timeout| self.clock.now().after(timeout));
+        if deadline == Tick::MAX && context::serves(self) {
+            return Ok(false);
+        }
+        let deadline = Some(deadline);
         let wait = Wait::begin();
         let mut listening = false;
         let terminated = loop {
@@ -144,9 +148,10 @@ impl Pool {
 
     /// The workers have left the pool; their threads have a few instructions to go.
     fn join_threads(&self) {
-        let threads = std::mem::take(&mut self.core.lock().threads);
-        let me = std::thread::current().id();
-        for thread in threads.into_iter().filter(|thread: &JoinHandle<()>| thread.thread().id() != me) {
+        // Held while joining, so that a second caller returns no sooner than the threads are gone.
+        let mut threads = self.threads.lock();
+        threads.append(&mut self.core.lock().threads);
+        for thread in threads.drain(..) {
             // A worker contains every panic; if its thread died all the same it has been reported there.
             let _ = thread.join();
         }

@@ -4,7 +4,7 @@
 //! One lock, `core`, guards queue, state, sizes and worker list. It is held for a few hundred nanoseconds: no
 //! user code runs under it, nothing is dropped under it that a user gave us, nobody is woken under it.
 //!
-//! Order: `core`, then a task's own lock. The clock may be asked for the time under `core`; a clock never calls
+//! Order: `threads`, `core`, then a task's own lock. The clock may be asked for the time under `core`; a clock never calls
 //! back. `spawner` and `rejection` are read by cloning and held for nothing else.
 //!
 //! # The life of a submission
@@ -21,6 +21,7 @@ mod tally;
 mod worker;
 
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use punctual_engine::{ShutdownPolicy, Tick};
@@ -52,6 +53,8 @@ pub(crate) struct Pool {
     pub(crate) core: Mutex<Core>,
     pub(crate) spawner: Mutex<Arc<dyn Spawner>>,
     pub(crate) rejection: Mutex<Rejection>,
+    /// Threads being joined by whoever saw the pool terminated. Taken before `core`.
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -88,6 +91,7 @@ impl Pool {
             core: Mutex::new(Core::new(parts.sizes, parts.policy, parts.on_cancel)),
             spawner: Mutex::new(parts.spawner),
             rejection: Mutex::new(parts.rejection),
+            threads: Mutex::new(Vec::new()),
         })
     }
 
@@ -174,7 +178,7 @@ impl Pool {
         drop(core);
         wake.iter().for_each(|parker| parker.unpark());
         self.worker_gone();
-        self.clock.worker_stopped();
+        self.clock.worker_stopped(None);
     }
 
     /// The last that a worker does with the pool.

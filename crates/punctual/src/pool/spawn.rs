@@ -35,8 +35,8 @@ use super::{Pool, worker};
 /// `ThreadFactory`. It gets the work to run rather than returning a thread to be started, so it cannot return
 /// one that is running, finished or missing.
 pub trait Spawner: Send + Sync + 'static {
-    /// Starts a thread that calls [`WorkerThread::run`]. The handle, if given, is joined before the executor
-    /// reports that it has terminated.
+    /// Starts a thread that calls [`WorkerThread::run`] and then ends. The handle, if given, is joined by whoever
+    /// waits for the executor to terminate, so the thread itself must not.
     ///
     /// # Errors
     /// If there is no thread to be had.

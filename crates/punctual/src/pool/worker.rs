@@ -10,7 +10,7 @@ use punctual_engine::{RunTimes, Tick};
 use super::core::Step;
 use super::tally::Tally;
 use super::{Pool, TaskRef};
-use crate::context::Enter;
+use crate::context::{Enter, Serve};
 use crate::error::TaskError;
 use crate::observe::Place;
 use crate::park::Parker;
@@ -21,17 +21,20 @@ use crate::unwind;
 /// The life of a worker thread.
 pub(super) fn work(pool: &Arc<Pool>, index: usize) {
     let parker = Parker::current();
-    parker.mark_worker();
+    pool.clock.worker_entered(&parker);
+    let serve = Serve::new(pool);
     slack::set(pool.timer_slack);
     pool.contain(Place::Worker, unwind::catch(|| pool.observer.worker_started()));
-    let mut worker = Worker { pool, index, parker, tally: pool.tally_of(index), newborn: true };
+    let mut worker =
+        Worker { pool, index, parker: Arc::clone(&parker), tally: pool.tally_of(index), newborn: true };
     while let Some((task, now)) = worker.next() {
         worker.run(&task, now);
         pool.discard(task);
     }
     pool.contain(Place::Worker, unwind::catch(|| pool.observer.worker_stopped()));
     pool.worker_gone();
-    pool.clock.worker_stopped();
+    drop(serve);
+    pool.clock.worker_stopped(Some(&parker));
 }
 
 struct Worker<'a> {
