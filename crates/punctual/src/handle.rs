@@ -35,7 +35,6 @@ use crate::unrun::UnrunTask;
 /// # Coming from Java
 /// `ScheduledFuture`. `get` is [`join`](Self::join), `cancel(false)` is [`cancel`](Self::cancel), `cancel(true)`
 /// is [`interrupt`](Self::interrupt). It is also a Rust [`Future`], under any runtime or none.
-#[must_use = "dropping the handle detaches the task"]
 pub struct TaskHandle<T> {
     task: Arc<dyn Typed<T>>,
     pool: Arc<Pool>,

@@ -79,6 +79,13 @@ struct Parked {
     parker: Arc<Parker>,
 }
 
+impl Parked {
+    /// To be called for one that has been taken out of the list.
+    fn release(self) {
+        self.parker.unpark();
+    }
+}
+
 impl State {
     /// Invariant 1 makes this exact.
     fn is_settled(&self) -> bool {
@@ -95,13 +102,13 @@ impl State {
     }
 
     /// Takes out everybody whose instant has come.
-    fn release(&mut self) -> Vec<Arc<Parker>> {
+    fn take_due(&mut self) -> Vec<Parked> {
         let now = self.now;
         let (due, rest) = std::mem::take(&mut self.parked)
             .into_iter()
             .partition(|p| p.until.is_some_and(|until| until <= now));
         self.parked = rest;
-        Vec::into_iter(due).map(|p: Parked| p.parker).collect()
+        due
     }
 }
 
@@ -140,7 +147,7 @@ impl ManualClock {
     /// As [`advance`](Self::advance).
     #[track_caller]
     pub fn advance_to_next(&self) -> Option<Duration> {
-        let state = self.settle();
+        let state = self.refresh();
         let next = state.next_instant()?;
         let moved = next.since(state.now);
         self.move_to(state, next);
@@ -167,13 +174,26 @@ impl ManualClock {
         drop(self.settle());
     }
 
+    /// Settles, and lets every worker say anew what it waits for: one that waits for a task that has been
+    /// cancelled is not woken for that, and would name an instant at which nothing happens.
+    #[track_caller]
+    fn refresh(&self) -> MutexGuard<'_, State> {
+        let mut state = self.settle();
+        let parked = std::mem::take(&mut state.parked);
+        let (workers, others) = parked.into_iter().partition(|p| state.is_crew(&p.parker));
+        state.parked = others;
+        drop(state);
+        for worker in Vec::into_iter(workers) {
+            Parked::release(worker);
+        }
+        self.settle()
+    }
+
     fn move_to(&self, mut state: MutexGuard<'_, State>, target: Tick) {
         state.now = state.now.max(target);
-        let released = state.release();
+        let due = state.take_due();
         drop(state);
-        for parker in released {
-            parker.unpark();
-        }
+        due.into_iter().for_each(Parked::release);
     }
 
     #[track_caller]

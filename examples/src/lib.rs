@@ -1,0 +1,1 @@
+//! The examples are beside this directory; there is nothing here.
