@@ -5,6 +5,8 @@ use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::unwind;
+
 /// The payload of a panic, shared by everybody who asks for the outcome.
 #[derive(Clone)]
 pub struct Panic {
@@ -15,6 +17,13 @@ struct Payload {
     message: Box<str>,
     /// `None` once somebody has resumed it.
     payload: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+impl Drop for Payload {
+    /// Whoever is the last to hold the panic, a worker say, is not to die of it.
+    fn drop(&mut self) {
+        unwind::bury(self.payload.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+    }
 }
 
 impl Panic {
