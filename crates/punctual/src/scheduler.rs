@@ -235,7 +235,7 @@ impl Scheduler {
     }
 
     /// As [`submit_with_timeout`](Self::submit_with_timeout), but when the time is over the handle resolves to
-    /// what `fallback` returns.
+    /// what `fallback` returns, or panics with.
     ///
     /// # Errors
     /// As [`execute`](Self::execute).

@@ -14,6 +14,7 @@ use crate::handle::TaskHandle;
 use crate::scheduler::Scheduler;
 use crate::sync::Mutex;
 use crate::task::Typed;
+use crate::unwind;
 
 /// What the two tasks share.
 struct Pact<T, V> {
@@ -97,7 +98,8 @@ fn expire<T: Send + 'static>(work: &TaskHandle<T>, verdict: impl FnOnce() -> Res
     if work.is_done() {
         return;
     }
-    let outcome = verdict();
+    // A fallback that panics has spoken too: the work does not go on without a limit.
+    let outcome = unwind::catch(verdict).unwrap_or_else(|panic| Err(TaskError::Panicked(panic)));
     if work.typed().complete(outcome).is_ok() {
         work.forget_entry();
         work.task().interrupt();
