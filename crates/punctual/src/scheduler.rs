@@ -60,9 +60,10 @@ fn stop(pool: &Arc<Pool>) -> Vec<UnrunTask> {
     for task in &running {
         task.interrupt();
     }
-    pool.discard(running);
-    let unrun = queued.into_iter().filter(|task| !task.state().is_done());
-    unrun.map(|task| UnrunTask::new(task, pool, Abandoned::Stopped)).collect()
+    pool.discard_all(running);
+    let (over, unrun): (Vec<_>, Vec<_>) = queued.into_iter().partition(|task| task.state().is_done());
+    pool.discard_all(over);
+    unrun.into_iter().map(|task| UnrunTask::new(task, pool, Abandoned::Stopped)).collect()
 }
 
 impl Scheduler {

@@ -107,7 +107,7 @@ impl Timer {
     pub fn cancel(&self) -> usize {
         let pool = self.executor.pool();
         let (queued, running) = pool.stop();
-        pool.discard(running);
+        pool.discard_all(running);
         let unrun = queued.into_iter().map(|task| UnrunTask::new(task, pool, Abandoned::Stopped));
         unrun.filter_map(|task| task.cancel().then_some(())).count()
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use punctual_engine::{Keep, Leftover, RunState, Tick};
 
-use super::{Core, Pool};
+use super::{Core, Pool, join_all};
 use crate::context::{self, Serve, Wait};
 use crate::error::{Abandoned, Interrupted, InvalidArgument, TaskError};
 use crate::observe::Place;
@@ -46,7 +46,7 @@ impl Pool {
         for task in &forbidden {
             self.end(&**task, TaskError::Cancelled);
         }
-        self.discard(forbidden);
+        self.discard_all(forbidden);
         if let Some(index) = spawn {
             self.spawn(index);
             self.give_up();
@@ -64,7 +64,7 @@ impl Pool {
         for fired in &stranded {
             self.end(&*fired.value, TaskError::Abandoned(Abandoned::NoWorker));
         }
-        self.discard(stranded);
+        self.discard_all(stranded);
     }
 
     /// Stops: returns what was queued, and what runs, for the caller to interrupt or leave.
@@ -151,10 +151,7 @@ impl Pool {
         // Held while joining, so that a second caller returns no sooner than the threads are gone.
         let mut threads = self.threads.lock();
         threads.append(&mut self.core.lock().threads);
-        for thread in threads.drain(..) {
-            // A worker contains every panic; if its thread died all the same it has been reported there.
-            let _ = thread.join();
-        }
+        join_all(threads.drain(..).collect());
     }
 
     pub(crate) fn set_policy(self: &Arc<Self>, kind: Leftover, keep: Keep) {
@@ -166,7 +163,7 @@ impl Pool {
         for task in &forbidden {
             self.end(&**task, TaskError::Cancelled);
         }
-        self.discard(forbidden);
+        self.discard_all(forbidden);
     }
 
     /// Changes the sizes if the result makes sense, and lets every worker look at them anew.

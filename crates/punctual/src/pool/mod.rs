@@ -20,6 +20,7 @@ mod spawn;
 mod tally;
 mod worker;
 
+use std::mem;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -153,12 +154,17 @@ impl Pool {
         match unwind::catch(move || spawner.spawn(worker)) {
             Ok(Ok(thread)) => {
                 let mut core = self.core.lock();
-                core.threads.retain(|thread| !thread.is_finished());
+                let (finished, alive) =
+                    mem::take(&mut core.threads).into_iter().partition(JoinHandle::is_finished);
+                core.threads = alive;
                 core.threads.extend(thread);
+                drop(core);
+                join_all(finished);
                 true
             }
             Ok(Err(error)) => {
-                let told = unwind::catch(|| self.observer.spawn_failed(&error));
+                // The error is dropped in there: it may be one of the user's own.
+                let told = unwind::catch(move || self.observer.spawn_failed(&error));
                 self.contain(Place::Spawner, told);
                 false
             }
@@ -249,7 +255,7 @@ impl Pool {
         let gone = core.extract(|_, task| task.state().is_done());
         self.after_removal(core);
         let count = gone.len();
-        self.discard(gone);
+        self.discard_all(gone);
         count
     }
 
@@ -266,6 +272,11 @@ impl Pool {
 
     // ---- user code and its remains
 
+    /// [`discard`](Self::discard), one by one: two destructors that panic at once would end the process.
+    pub(crate) fn discard_all<V>(&self, values: Vec<V>) {
+        values.into_iter().for_each(|value| self.discard(value));
+    }
+
     /// Drops something a user gave us, outside every lock.
     pub(crate) fn discard<V>(&self, value: V) {
         self.contain(Place::Destructor, unwind::discard(value));
@@ -276,5 +287,13 @@ impl Pool {
             // An observer that panics while being told of a panic is past help.
             let _ = unwind::catch(|| self.observer.contained(place, &panic));
         }
+    }
+}
+
+/// A worker contains every panic. If its thread died all the same, of what a spawner has put round the worker, it
+/// has been reported there.
+fn join_all(threads: Vec<JoinHandle<()>>) {
+    for thread in threads {
+        let _ = thread.join().map_err(Panic::from_payload);
     }
 }

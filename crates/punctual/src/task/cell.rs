@@ -211,6 +211,16 @@ impl<T, B> Cell<T, B> {
     }
 }
 
+/// Drops a body that will not be run (again), and tells its decoration.
+fn throw_away<B>(body: Option<B>, decoration: Option<Box<dyn Decoration>>) -> Option<Panic> {
+    let mut panic = unwind::discard(body).err();
+    if let Some(mut decoration) = decoration {
+        let told = unwind::catch(|| decoration.cancelled()).err();
+        panic = panic.or(told).or(unwind::discard(decoration).err());
+    }
+    panic
+}
+
 impl<T, B> Task for Cell<T, B>
 where
     T: Send + 'static,
@@ -260,11 +270,7 @@ where
         let decoration = inner.decoration.take();
         drop(inner);
         unlink();
-        let mut panic = unwind::discard(body).err();
-        if let Some(mut decoration) = decoration {
-            let told = unwind::catch(|| decoration.cancelled()).err();
-            panic = panic.or(told).or(unwind::discard(decoration).err());
-        }
+        let panic = throw_away(body, decoration);
         waiters.wake();
         EndedEarly::Yes(panic)
     }
@@ -338,10 +344,11 @@ where
         if outcome.is_none() {
             let old = inner.waiters.set_future(waker);
             drop(inner);
-            drop(old);
+            let _ = unwind::discard(old);
         } else {
             drop(inner);
-            drop(waker);
+            // A panic here would take the value with it.
+            let _ = unwind::discard(waker);
         }
         outcome
     }
@@ -352,7 +359,7 @@ where
         // A task completed by hand while it waited gives up its body, as one that is cancelled does.
         let (body, decoration) = (inner.body.take(), inner.decoration.take());
         drop(inner);
-        let _ = unwind::discard((body, decoration));
+        let _ = throw_away(body, decoration);
         waiters.wake();
         Ok(())
     }

@@ -9,7 +9,6 @@ use punctual_engine::Tick;
 
 use super::cell::{Body, Cell, Typed, Work};
 use super::{RunOutcome, TaskInfo};
-use crate::decorate::Decoration;
 use crate::error::{Abandoned, Panic, TaskError};
 use crate::observe::{Observer, Place};
 use crate::unwind;
@@ -80,32 +79,35 @@ where
             run.observer_saw(Place::BeforeRun, &panic);
             TaskError::HookPanicked(panic)
         })?;
-        let result = unwind::catch(|| call_decorated(work));
+        // Outside of what may unwind: a decoration that panics after the body has returned must not take the
+        // value down with it, whose destructor might panic as well.
+        let mut value = None;
+        let result = unwind::catch(|| call_decorated(work, &mut value));
         let outcome = match &result {
-            Ok(_) => RunOutcome::Returned,
+            Ok(()) => RunOutcome::Returned,
             Err(panic) => RunOutcome::Panicked(panic),
         };
         run.contain(Place::AfterRun, unwind::catch(|| run.observer.after_run(info, outcome)));
-        result.map_err(TaskError::Panicked)
+        match result {
+            Ok(()) => Ok(value),
+            Err(panic) => {
+                run.contain(Place::Destructor, unwind::discard(value));
+                Err(TaskError::Panicked(panic))
+            }
+        }
     }
 }
 
-fn call_decorated<T, B: Body<T>>(work: &mut Work<B>) -> Option<T> {
+fn call_decorated<T, B: Body<T>>(work: &mut Work<B>, value: &mut Option<T>) {
     let body = &mut work.body;
     match &mut work.decoration {
-        None => Some(body.call()),
-        Some(decoration) => call_through(&mut **decoration, body),
+        None => *value = Some(body.call()),
+        Some(decoration) => decoration.run(&mut || {
+            if value.is_none() {
+                *value = Some(body.call());
+            }
+        }),
     }
-}
-
-fn call_through<T, B: Body<T>>(decoration: &mut dyn Decoration, body: &mut B) -> Option<T> {
-    let mut value = None;
-    decoration.run(&mut || {
-        if value.is_none() {
-            value = Some(body.call());
-        }
-    });
-    value
 }
 
 impl Run<'_> {
