@@ -40,23 +40,31 @@ impl Pool {
             core.state = RunState::Shutdown;
         }
         let forbidden = core.enforce_policy(now);
-        let stranded = !core.queue.is_empty() && core.live == 0;
-        let spawn = stranded.then(|| core.add_worker());
         self.after_removal(core);
         for task in &forbidden {
             self.end(&**task, TaskError::Cancelled);
         }
         self.discard_all(forbidden);
-        if let Some(index) = spawn {
-            self.spawn(index);
-            self.give_up();
-        }
+        self.rescue();
     }
 
-    /// If no worker lives although one was asked for, what is left ends here: nobody will ever run it.
-    fn give_up(self: &Arc<Self>) {
+    /// If tasks are queued and no worker lives, tries once to get one; failing that they end here.
+    pub(super) fn rescue(self: &Arc<Self>) {
         let mut core = self.core.lock();
-        if core.live > 0 {
+        if core.live > 0 || core.queue.is_empty() {
+            return;
+        }
+        let index = core.add_worker();
+        drop(core);
+        self.spawn(index);
+        self.give_up();
+    }
+
+    /// If no worker lives although one was asked for, and nobody is still asking, what is left ends here: nobody
+    /// will ever run it.
+    pub(super) fn give_up(&self) {
+        let mut core = self.core.lock();
+        if core.live > 0 || core.asking > 0 || core.queue.is_empty() {
             return;
         }
         let stranded = core.queue.drain();
@@ -183,6 +191,7 @@ impl Pool {
         for index in spawn {
             let _ = self.spawn(index);
         }
+        self.give_up();
         Ok(())
     }
 
@@ -201,6 +210,7 @@ impl Pool {
             }
             started += 1;
         }
+        self.give_up();
         started
     }
 }

@@ -8,7 +8,8 @@
 //!    that changed either.
 //! 2. `live` counts the workers that have been asked for and have not decided to leave; `present` those whose
 //!    threads have not got through leaving. `live ≤ present`.
-//! 3. While `queue` is not empty, a worker lives, unless none can be started.
+//! 3. While `queue` is not empty, a worker lives. If none can be started, whoever asked for it empties the queue
+//!    (`asking` tells that somebody will).
 //! 4. Those of [`leader`](super::leader), with this lock.
 
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) present: usize,
     /// Workers that were asked for and have not looked at the queue yet.
     pub(crate) newborn: usize,
+    /// Threads that are asking the spawner for a worker and will look what came of it.
+    pub(crate) asking: usize,
     pub(crate) counts: Counts,
     /// Wakes whoever waits for termination.
     pub(crate) termination: Vec<Waker>,
@@ -96,6 +99,7 @@ impl Core {
             live: 0,
             present: 0,
             newborn: 0,
+            asking: 0,
             counts: Counts::default(),
             termination: Vec::new(),
             threads: Vec::new(),

@@ -10,7 +10,9 @@
 //! # The life of a submission
 //! [`submit`](Pool::submit) decides under the lock ([`Core::accept`]): refused, or queued. Then, unlocked, it
 //! wakes the worker or starts the thread that the decision asked for ([`act`](Pool::act)). If no thread can be
-//! had and none lives, the task is taken back and refused: an accepted task always has somebody to run it.
+//! had and none lives, the task is taken back and refused. Others that were accepted meanwhile, in the trust that
+//! the thread would come, get one more attempt ([`rescue`](Pool::rescue)); if that fails as well they end as
+//! abandoned. So an accepted task has somebody to run it, or ends.
 
 mod control;
 mod core;
@@ -112,12 +114,11 @@ impl Pool {
         if core.live > 0 {
             return Ok(());
         }
-        match core.unlink(task.header().key()) {
-            Some(unlinked) => {
-                drop(core);
-                drop(unlinked);
-                Err(RejectReason::NoWorker)
-            }
+        let unlinked = core.unlink(task.header().key());
+        self.after_removal(core);
+        self.rescue();
+        match unlinked {
+            Some(_) => Err(RejectReason::NoWorker),
             // Somebody has run it, or taken it out.
             None => Ok(()),
         }
@@ -141,19 +142,25 @@ impl Pool {
         }
     }
 
-    /// Finds a thread for the worker whose place is `index`. If none is found the place is free again.
+    /// Finds a thread for the worker whose place is `index`. If none is found the place is free again, and if no
+    /// other worker lives the caller sees to what is queued.
     fn spawn(self: &Arc<Self>, index: usize) -> bool {
         self.clock.worker_started();
-        let number = self.core.lock().next_worker_number();
+        let mut core = self.core.lock();
+        core.asking += 1;
+        let number = core.next_worker_number();
+        drop(core);
         let name = match self.threads_numbered {
             true => format!("{}-thread-{number}", self.thread_name),
             false => self.thread_name.clone(),
         };
         let spawner = Arc::clone(&*self.spawner.lock());
         let worker = WorkerThread::new(Arc::clone(self), index, name);
-        match unwind::catch(move || spawner.spawn(worker)) {
+        let asked = unwind::catch(move || spawner.spawn(worker));
+        let mut core = self.core.lock();
+        core.asking -= 1;
+        match asked {
             Ok(Ok(thread)) => {
-                let mut core = self.core.lock();
                 let (finished, alive) =
                     mem::take(&mut core.threads).into_iter().partition(JoinHandle::is_finished);
                 core.threads = alive;
@@ -163,12 +170,14 @@ impl Pool {
                 true
             }
             Ok(Err(error)) => {
+                drop(core);
                 // The error is dropped in there: it may be one of the user's own.
                 let told = unwind::catch(move || self.observer.spawn_failed(&error));
                 self.contain(Place::Spawner, told);
                 false
             }
             Err(panic) => {
+                drop(core);
                 self.contain(Place::Spawner, Err(panic));
                 false
             }
@@ -183,6 +192,8 @@ impl Pool {
         let (wake, _nothing) = core.resign(index, now);
         drop(core);
         wake.iter().for_each(|parker| parker.unpark());
+        // A spawner may keep the worker for a while and lose it when nobody is asking any more.
+        self.give_up();
         self.worker_gone();
         self.clock.worker_stopped(None);
     }
