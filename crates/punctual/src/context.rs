@@ -8,7 +8,7 @@
 //! An interrupt belongs to a task, not to a thread: there is no flag that could leak into the next task on the
 //! same worker.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -59,25 +59,24 @@ fn current() -> Option<Current> {
 }
 
 thread_local! {
-    /// The pool that the calling thread works for, by its address; never followed.
+    /// The pools that the calling thread works for, by their addresses; never followed.
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro knows no const")]
-    static SERVES: Cell<usize> = Cell::new(0);
+    static SERVES: RefCell<Vec<usize>> = RefCell::new(Vec::new());
 }
 
 /// While it lives, `pool` cannot terminate, because the calling thread works for it.
-pub(crate) struct Serve {
-    before: usize,
-}
+pub(crate) struct Serve(());
 
 impl Serve {
     pub(crate) fn new(pool: &Pool) -> Self {
-        Self { before: SERVES.with(|serves| serves.replace(address(pool))) }
+        SERVES.with(|serves| serves.borrow_mut().push(address(pool)));
+        Self(())
     }
 }
 
 impl Drop for Serve {
     fn drop(&mut self) {
-        SERVES.with(|serves| serves.set(self.before));
+        SERVES.with(|serves| serves.borrow_mut().pop());
     }
 }
 
@@ -88,7 +87,7 @@ fn address(pool: &Pool) -> usize {
 /// Whether the calling thread works for `pool`, so that it can never see it terminated: a worker, whether it runs
 /// a task or a hook, or a thread that runs a task of the pool by hand.
 pub(crate) fn serves(pool: &Pool) -> bool {
-    let works = SERVES.try_with(|serves| serves.get() == address(pool)).unwrap_or(false);
+    let works = SERVES.try_with(|serves| serves.borrow().contains(&address(pool))).unwrap_or(false);
     works || current().is_some_and(|current| std::ptr::eq(current.pool.as_ptr(), pool))
 }
 
