@@ -124,14 +124,14 @@ impl<T: Send + 'static> FutureTask<T> {
 
     /// Cancels the task; false if it is done. A running body goes on, and its value is dropped.
     pub fn cancel(&self) -> bool {
-        let cancelled = matches!(self.task.end(TaskError::Cancelled, &mut || ()), EndedEarly::Yes(_));
+        let cancelled = matches!(self.task.end(TaskError::Cancelled, &mut |_| ()), EndedEarly::Yes(_));
         self.settled();
         cancelled
     }
 
     /// Cancels the task and asks a running body to stop; false if it is done.
     pub fn interrupt(&self) -> bool {
-        let cancelled = matches!(self.task.end(TaskError::Cancelled, &mut || ()), EndedEarly::Yes(_));
+        let cancelled = matches!(self.task.end(TaskError::Cancelled, &mut |_| ()), EndedEarly::Yes(_));
         if cancelled {
             self.task.interrupt();
         }
@@ -227,7 +227,7 @@ impl<T> Drop for FutureTask<T> {
     /// Whoever waits has borrowed it, so nobody does; what is left are wakers.
     fn drop(&mut self) {
         let dropped = TaskError::Abandoned(crate::error::Abandoned::Dropped);
-        let _ = self.erased.end(dropped, &mut || ());
+        let _ = self.erased.end(dropped, &mut |_| ());
     }
 }
 

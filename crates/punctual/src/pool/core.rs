@@ -25,7 +25,7 @@ use crate::error::RejectReason;
 use crate::park::Parker;
 use crate::policy::OnCancel;
 use crate::stats::Stats;
-use crate::task::TaskRef;
+use crate::task::{TaskRef, TaskState};
 
 /// The engine's slots are numbered with 32 bits.
 const MOST_QUEUED: usize = u32::MAX as usize - 1;
@@ -296,6 +296,11 @@ impl Core {
     }
 
     // ---- removal
+
+    /// Counts a task that was ended early. One that was running is counted by its run.
+    pub(crate) fn count_ended(&mut self, was: TaskState) {
+        self.counts.cancelled += u64::from(was == TaskState::Waiting);
+    }
 
     /// Takes a task out of the queue by the key it is queued under.
     pub(crate) fn unlink(&mut self, key: TaskKey) -> Option<TaskRef> {

@@ -42,7 +42,7 @@ use crate::error::{Abandoned, Panic, RejectReason, TaskError};
 use crate::observe::{Observer, Place};
 use crate::policy::{OnCancel, Rejection};
 use crate::sync::Mutex;
-use crate::task::{EndedEarly, Task, TaskRef};
+use crate::task::{EndedEarly, Task, TaskRef, TaskState};
 use crate::unwind;
 
 pub(crate) struct Pool {
@@ -219,14 +219,14 @@ impl Pool {
     /// Cancels a task on behalf of its handle; false if it is over.
     pub(crate) fn cancel(&self, task: &dyn Task) -> bool {
         let mut unlinked = None;
-        let ended = task.end(TaskError::Cancelled, &mut || unlinked = self.forget(task));
+        let ended = task.end(TaskError::Cancelled, &mut |was| unlinked = self.forget(task, was));
         self.discard(unlinked);
         self.ended(ended)
     }
 
     /// Ends a task that is no longer queued; false if it is over.
     pub(crate) fn end(&self, task: &dyn Task, error: TaskError) -> bool {
-        let ended = task.end(error, &mut || self.core.lock().counts.cancelled += 1);
+        let ended = task.end(error, &mut |was| self.core.lock().count_ended(was));
         self.ended(ended)
     }
 
@@ -241,9 +241,9 @@ impl Pool {
     }
 
     /// Counts a cancelled task and takes it out of the queue, unless it is to stay there until it is due.
-    fn forget(&self, task: &dyn Task) -> Option<TaskRef> {
+    fn forget(&self, task: &dyn Task, was: TaskState) -> Option<TaskRef> {
         let mut core = self.core.lock();
-        core.counts.cancelled += 1;
+        core.count_ended(was);
         let unlinked = match core.on_cancel {
             OnCancel::Remove => core.unlink(task.header().key()),
             OnCancel::KeepUntilDue => None,

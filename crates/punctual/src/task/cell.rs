@@ -77,8 +77,8 @@ pub(crate) trait Task: Send + Sync {
     /// Invariant 4. False if the task was ended meanwhile, and then its body is gone or is taken by `end`.
     fn re_arm(&self) -> bool;
     /// Ends it, if it is not over. `unlink` is called, without a lock, after the decision and before anybody is
-    /// woken.
-    fn end(&self, error: TaskError, unlink: &mut dyn FnMut()) -> EndedEarly;
+    /// woken, and is told whether the task was waiting or running.
+    fn end(&self, error: TaskError, unlink: &mut dyn FnMut(TaskState)) -> EndedEarly;
     /// Wakes `waker` when it is done; false, and nothing kept, if it is done already.
     fn listen(&self, waker: &Waker) -> bool;
     fn unlisten(&self, waker: &Waker);
@@ -128,6 +128,19 @@ enum Phase<T> {
     Running,
     Done(Result<T, TaskError>),
     Taken,
+}
+
+impl<T> Phase<T> {
+    fn state(&self) -> TaskState {
+        match self {
+            Self::Waiting => TaskState::Waiting,
+            Self::Running => TaskState::Running,
+            Self::Taken | Self::Done(Ok(_)) => TaskState::Succeeded,
+            Self::Done(Err(TaskError::Cancelled)) => TaskState::Cancelled,
+            Self::Done(Err(TaskError::Abandoned(_))) => TaskState::Abandoned,
+            Self::Done(Err(_)) => TaskState::Failed,
+        }
+    }
 }
 
 /// A body in the hands of the thread that runs it.
@@ -231,14 +244,7 @@ where
     }
 
     fn state(&self) -> TaskState {
-        match &self.inner.lock().phase {
-            Phase::Waiting => TaskState::Waiting,
-            Phase::Running => TaskState::Running,
-            Phase::Taken | Phase::Done(Ok(_)) => TaskState::Succeeded,
-            Phase::Done(Err(TaskError::Cancelled)) => TaskState::Cancelled,
-            Phase::Done(Err(TaskError::Abandoned(_))) => TaskState::Abandoned,
-            Phase::Done(Err(_)) => TaskState::Failed,
-        }
+        self.inner.lock().phase.state()
     }
 
     fn failure(&self) -> Option<TaskError> {
@@ -261,15 +267,16 @@ where
         true
     }
 
-    fn end(&self, error: TaskError, unlink: &mut dyn FnMut()) -> EndedEarly {
+    fn end(&self, error: TaskError, unlink: &mut dyn FnMut(TaskState)) -> EndedEarly {
         let mut inner = self.inner.lock();
+        let was = inner.phase.state();
         let Ok(waiters) = Self::settle(&mut inner, Err(error)) else {
             return EndedEarly::No;
         };
         let body = inner.body.take();
         let decoration = inner.decoration.take();
         drop(inner);
-        unlink();
+        unlink(was);
         let panic = throw_away(body, decoration);
         waiters.wake();
         EndedEarly::Yes(panic)
