@@ -76,9 +76,14 @@ impl<T: Send + 'static> FutureTask<T> {
     ///
     /// A panic of the body is kept as the outcome.
     pub fn run(&self) -> bool {
-        let ran = !matches!(self.perform(false), Ended::Skipped);
-        self.settled();
-        ran
+        match self.perform(false) {
+            Ended::Skipped => false,
+            Ended::Late => true,
+            Ended::Finished | Ended::Again => {
+                self.call_hook();
+                true
+            }
+        }
     }
 
     /// Runs the body of a [`repeatable`](Self::repeatable) task, drops its value and leaves the task as it was;
@@ -90,9 +95,14 @@ impl<T: Send + 'static> FutureTask<T> {
         if !self.repeatable {
             return false;
         }
-        let ready = matches!(self.perform(true), Ended::Again) && self.task.re_arm();
-        self.settled();
-        ready
+        match self.perform(true) {
+            Ended::Again => self.task.re_arm(),
+            Ended::Skipped | Ended::Late => false,
+            Ended::Finished => {
+                self.call_hook();
+                false
+            }
+        }
     }
 
     fn perform(&self, again: bool) -> Ended {
@@ -106,10 +116,11 @@ impl<T: Send + 'static> FutureTask<T> {
     /// # Errors
     /// Returns `value` if the task is done.
     pub fn set(&self, value: T) -> Result<(), T> {
-        let refused = self.task.complete(Ok(value));
-        self.settled();
-        match refused {
-            Ok(()) => Ok(()),
+        match self.task.complete(Ok(value)) {
+            Ok(()) => {
+                self.call_hook();
+                Ok(())
+            }
             Err(Ok(value)) => Err(value),
             Err(Err(_)) => unreachable!("a value was offered"),
         }
@@ -118,35 +129,40 @@ impl<T: Send + 'static> FutureTask<T> {
     /// Completes the task with a failure, whether it has been run or not; false if it is done.
     pub fn fail(&self, panic: Panic) -> bool {
         let failed = self.task.complete(Err(TaskError::Panicked(panic))).is_ok();
-        self.settled();
+        if failed {
+            self.call_hook();
+        }
         failed
     }
 
     /// Cancels the task; false if it is done. A running body goes on, and its value is dropped.
     pub fn cancel(&self) -> bool {
-        let cancelled = matches!(self.task.end(TaskError::Cancelled, &mut |_| ()), EndedEarly::Yes(_));
-        self.settled();
+        let cancelled = self.end_cancelled();
+        if cancelled {
+            self.call_hook();
+        }
         cancelled
     }
 
     /// Cancels the task and asks a running body to stop; false if it is done.
     pub fn interrupt(&self) -> bool {
-        let cancelled = matches!(self.task.end(TaskError::Cancelled, &mut |_| ()), EndedEarly::Yes(_));
+        let cancelled = self.end_cancelled();
         if cancelled {
             self.task.interrupt();
+            self.call_hook();
         }
-        self.settled();
         cancelled
     }
 
-    /// Calls the hook if the task is done and nobody has called it.
-    fn settled(&self) {
-        let state = self.state();
-        if state.is_done() {
-            let hook = self.hook.lock().take();
-            if let Some(hook) = hook {
-                hook(state);
-            }
+    fn end_cancelled(&self) -> bool {
+        matches!(self.task.end(TaskError::Cancelled, &mut |_| ()), EndedEarly::Yes(_))
+    }
+
+    /// To be called by the one call that ended the task, and by no other: the hook is its thread's.
+    fn call_hook(&self) {
+        let hook = self.hook.lock().take();
+        if let Some(hook) = hook {
+            hook(self.state());
         }
     }
 

@@ -91,7 +91,7 @@ impl Worker<'_> {
         let ended = task.perform(&run);
         drop(enter);
         match ended {
-            Ended::Finished => {}
+            Ended::Finished | Ended::Late => {}
             Ended::Skipped => self.tally.skip(),
             Ended::Again => self.queue_again(task, now),
         }

@@ -28,8 +28,10 @@ pub(crate) struct Run<'a> {
 pub(crate) enum Ended {
     /// The task had been ended before it was started; nothing was called.
     Skipped,
-    /// The task is over.
+    /// The task is over, by this run.
     Finished,
+    /// The body was run to its end, but somebody had ended the task meanwhile.
+    Late,
     /// A periodic task ran and is ready to be queued again.
     Again,
 }
@@ -54,7 +56,7 @@ where
                         (run.count)();
                         run.contain(Place::Destructor, unwind::discard(work.body));
                         run.contain(Place::Destructor, unwind::discard(work.decoration));
-                        Ended::Finished
+                        Ended::Late
                     }
                 }
             }
@@ -63,11 +65,14 @@ where
                 run.contain(Place::Destructor, unwind::discard(work.decoration));
                 (run.count)();
                 let outcome = outcome.and_then(|value| value.ok_or(TaskError::Abandoned(Abandoned::Dropped)));
-                if let Err(late) = self.complete(outcome) {
-                    // Cancelled while it ran: nobody may have the value.
-                    run.contain(Place::Destructor, unwind::discard(late));
+                match self.complete(outcome) {
+                    Ok(()) => Ended::Finished,
+                    Err(late) => {
+                        // Cancelled while it ran: nobody may have the value.
+                        run.contain(Place::Destructor, unwind::discard(late));
+                        Ended::Late
+                    }
                 }
-                Ended::Finished
             }
         }
     }
