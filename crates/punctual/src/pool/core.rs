@@ -197,7 +197,6 @@ impl Core {
         self.live += 1;
         self.present += 1;
         self.newborn += 1;
-        self.counts.largest = self.counts.largest.max(self.live);
         match self.workers.iter().position(Option::is_none) {
             Some(free) => {
                 self.workers[free] = worker;
@@ -210,6 +209,17 @@ impl Core {
         }
     }
 
+    /// A worker has its thread and looks at the queue for the first time.
+    pub(crate) fn arrive(&mut self) {
+        self.newborn -= 1;
+        self.counts.largest = self.counts.largest.max(self.arrived());
+    }
+
+    /// Living workers that are known to have a thread: one that is on its way may never come.
+    fn arrived(&self) -> usize {
+        self.live - self.newborn
+    }
+
     pub(crate) fn next_worker_number(&mut self) -> u64 {
         self.named += 1;
         self.named
@@ -217,7 +227,7 @@ impl Core {
 
     /// Decides what a worker does that has nothing in hand and went idle at `idle_since`.
     pub(crate) fn next_step(&mut self, now: Tick, idle_since: Tick) -> Step {
-        if self.state >= RunState::Stop || self.live > self.sizes.max() {
+        if self.state >= RunState::Stop || self.arrived() > self.sizes.max() {
             return Step::Leave;
         }
         if let Some(fired) = self.queue.pop_due(now) {
@@ -235,10 +245,11 @@ impl Core {
         Step::Wait { until: lead.into_iter().chain(expiry).min() }
     }
 
-    /// When a worker that is idle since then may go. The last one stays while anything is queued.
+    /// When a worker that is idle since then may go. The last one stays while anything is queued, also if
+    /// another is on its way.
     fn expiry(&self, idle_since: Tick) -> Option<Tick> {
         let surplus = self.sizes.core_times_out || self.live > self.sizes.core;
-        let dispensable = self.live > 1 || self.queue.is_empty();
+        let dispensable = self.arrived() > 1 || self.queue.is_empty();
         (surplus && dispensable).then(|| idle_since.after(self.sizes.keep_alive))
     }
 
@@ -340,7 +351,7 @@ impl Core {
         Stats {
             state: self.state,
             pool_size: self.live,
-            largest_pool_size: self.counts.largest,
+            largest_pool_size: self.counts.largest.max(self.live),
             core_threads: self.sizes.core,
             max_threads: self.sizes.max(),
             active,

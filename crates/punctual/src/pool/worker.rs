@@ -50,7 +50,9 @@ impl Worker<'_> {
     fn next(&mut self) -> Option<(TaskRef, Tick)> {
         let pool = self.pool;
         let mut core = pool.core.lock();
-        core.newborn -= usize::from(std::mem::take(&mut self.newborn));
+        if std::mem::take(&mut self.newborn) {
+            core.arrive();
+        }
         let mut finished = core.workers[self.index].as_mut().and_then(|worker| worker.running.take());
         let mut idle_since = None;
         loop {
