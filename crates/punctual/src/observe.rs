@@ -36,7 +36,8 @@ pub trait Observer: Send + Sync + 'static {
     /// Called by each worker thread after its last task.
     fn worker_stopped(&self) {}
 
-    /// Called when a worker thread could not be started. The executor tries again when it next needs one.
+    /// Called when a worker thread could not be started, or the spawner dropped the worker. The executor tries
+    /// again when it next needs one.
     fn spawn_failed(&self, error: &io::Error) {
         let _ = error;
     }

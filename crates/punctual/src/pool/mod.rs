@@ -33,6 +33,7 @@ pub(crate) use self::core::Core;
 use self::core::Then;
 pub(crate) use self::leader::Waiting;
 pub(crate) use self::sizes::Sizes;
+use self::spawn::Asked;
 pub(crate) use self::spawn::ThreadSpawner;
 pub use self::spawn::{Spawner, WorkerThread};
 use self::tally::Tally;
@@ -142,8 +143,8 @@ impl Pool {
         }
     }
 
-    /// Finds a thread for the worker whose place is `index`. If none is found the place is free again, and if no
-    /// other worker lives the caller sees to what is queued.
+    /// Finds a thread for the worker whose place is `index`; says whether. If none is found the place is free
+    /// again, and if no other worker lives the caller sees to what is queued.
     fn spawn(self: &Arc<Self>, index: usize) -> bool {
         self.clock.worker_started();
         let mut core = self.core.lock();
@@ -155,11 +156,13 @@ impl Pool {
             false => self.thread_name.clone(),
         };
         let spawner = Arc::clone(&*self.spawner.lock());
-        let worker = WorkerThread::new(Arc::clone(self), index, name);
-        let asked = unwind::catch(move || spawner.spawn(worker));
+        let asked = Arc::new(Asked::default());
+        let worker = WorkerThread::new(Arc::clone(self), index, name, Arc::clone(&asked));
+        let spawned = unwind::catch(move || spawner.spawn(worker));
+        let lost = asked.is_over();
         let mut core = self.core.lock();
         core.asking -= 1;
-        match asked {
+        match spawned {
             Ok(Ok(thread)) => {
                 let (finished, alive) =
                     mem::take(&mut core.threads).into_iter().partition(JoinHandle::is_finished);
@@ -167,7 +170,10 @@ impl Pool {
                 core.threads.extend(thread);
                 drop(core);
                 join_all(finished);
-                true
+                if lost {
+                    self.tell_lost();
+                }
+                !lost
             }
             Ok(Err(error)) => {
                 drop(core);
@@ -182,6 +188,11 @@ impl Pool {
                 false
             }
         }
+    }
+
+    fn tell_lost(&self) {
+        let error = std::io::Error::other("the spawner dropped the worker");
+        self.contain(Place::Spawner, unwind::catch(|| self.observer.spawn_failed(&error)));
     }
 
     /// The spawner failed, or lost the worker: as if it had never been asked for.

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::{Pool, worker};
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// Starts the threads of an executor; see [`Builder::spawner`](crate::Builder::spawner).
 ///
 /// A spawner may fail, panic, or drop the worker: the executor counts it as not started, tells the
-/// [observer](crate::Observer::spawn_failed), and tries again when it next needs a thread.
+/// [observer](crate::Observer::spawn_failed), and tries again when it next needs a thread. If that was the last
+/// worker there could have been, the submission fails; what others had queued meanwhile resolves as
+/// [`Abandoned`](crate::TaskError::Abandoned).
 ///
 /// ```
 /// use punctual::{Executor, Spawner, WorkerThread};
@@ -49,11 +52,29 @@ pub struct WorkerThread {
     index: usize,
     name: String,
     started: bool,
+    asked: Arc<Asked>,
+}
+
+/// The call of a spawner and the worker that was given to it: which of them ends first.
+///
+/// A worker lost during the call is the caller's to make good (it may have a task to take back); one lost after
+/// it, by whatever thread, has nobody but that thread.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    one_is_over: AtomicBool,
+}
+
+impl Asked {
+    /// To be called by each of the two at its end, by the worker only if it is lost: whether the other has.
+    pub(super) fn is_over(&self) -> bool {
+        // Acquire and Release: whoever comes second sees what the first has done.
+        self.one_is_over.swap(true, Ordering::AcqRel)
+    }
 }
 
 impl WorkerThread {
-    pub(super) fn new(pool: Arc<Pool>, index: usize, name: String) -> Self {
-        Self { pool, index, name, started: false }
+    pub(super) fn new(pool: Arc<Pool>, index: usize, name: String, asked: Arc<Asked>) -> Self {
+        Self { pool, index, name, started: false, asked }
     }
 
     /// The name the executor would give the thread.
@@ -71,8 +92,13 @@ impl WorkerThread {
 
 impl Drop for WorkerThread {
     fn drop(&mut self) {
-        if !self.started {
-            self.pool.worker_not_started(self.index);
+        if self.started {
+            return;
+        }
+        self.pool.worker_not_started(self.index);
+        if self.asked.is_over() {
+            self.pool.tell_lost();
+            self.pool.give_up();
         }
     }
 }
