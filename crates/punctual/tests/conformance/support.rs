@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use punctual::{Executor, ManualClock, TaskHandle};
+use punctual::{Clock, Executor, ManualClock, Parker, TaskHandle, Tick};
 
 /// One step of manual time.
 pub(crate) const STEP: Duration = Duration::from_millis(10);
@@ -161,5 +161,52 @@ impl Probe {
 
     pub(crate) fn is_dropped(&self) -> bool {
         self.watched.strong_count() == 0
+    }
+}
+
+/// A manual clock that counts the threads which are blocked on it and are no workers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WatchedClock {
+    pub(crate) clock: ManualClock,
+    crew: Arc<Mutex<Vec<Arc<Parker>>>>,
+    blocked: Arc<AtomicUsize>,
+}
+
+impl WatchedClock {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Waits until `n` threads that are no workers are blocked.
+    #[track_caller]
+    pub(crate) fn await_blocked(&self, n: usize) {
+        eventually("so many threads are blocked", || self.blocked.load(Ordering::SeqCst) == n);
+    }
+}
+
+impl Clock for WatchedClock {
+    fn now(&self) -> Tick {
+        self.clock.now()
+    }
+
+    fn wait(&self, parker: &Arc<Parker>, until: Option<Tick>) {
+        let is_worker = self.crew.lock().unwrap().iter().any(|other| Arc::ptr_eq(other, parker));
+        let counts = usize::from(!is_worker);
+        self.blocked.fetch_add(counts, Ordering::SeqCst);
+        self.clock.wait(parker, until);
+        self.blocked.fetch_sub(counts, Ordering::SeqCst);
+    }
+
+    fn worker_started(&self) {
+        self.clock.worker_started();
+    }
+
+    fn worker_entered(&self, parker: &Arc<Parker>) {
+        self.crew.lock().unwrap().push(Arc::clone(parker));
+        self.clock.worker_entered(parker);
+    }
+
+    fn worker_stopped(&self, parker: Option<&Arc<Parker>>) {
+        self.clock.worker_stopped(parker);
     }
 }
