@@ -5,6 +5,11 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+// The queue's model tests also run inside the crate, where its limits are small.
+#[cfg(test)]
+extern crate self as punctual_engine;
+#[cfg(test)]
+extern crate std;
 
 mod key;
 mod queue;

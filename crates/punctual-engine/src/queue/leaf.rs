@@ -15,15 +15,17 @@
 //! rarely. Nothing here ever touches more than `LEAF` stamps.
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
-use super::index::LeafId;
-use super::slab::Slab;
+use super::index::{LeafId, Place};
+use super::slab::NONE;
 use super::stamp::{Order, Stamp};
+use super::{TimerQueue, Values};
 
 /// Most stamps in a leaf.
-pub(super) const LEAF: usize = 256;
+pub(super) const LEAF: usize = if cfg!(test) { 16 } else { 288 };
 /// Dead stamps that a leaf may always have, however few live ones there are.
-const SLACK: usize = 16;
+const SLACK: usize = if cfg!(test) { 2 } else { 16 };
 /// Leaves grow in such steps: a leaf that was split should not have memory for a full one.
 const STEP: usize = LEAF / 4;
 
@@ -51,6 +53,12 @@ impl Leaf {
         self.stamps.len() - self.dead
     }
 
+    /// Whether invariant 1 or 2 asks for something to be done about the dead.
+    #[inline]
+    pub(super) fn is_unfit(&self) -> bool {
+        self.live() == 0 || is_overgrown(self.dead, self.live())
+    }
+
     /// Adds a stamp; there must be room for it.
     #[inline]
     pub(super) fn push(&mut self, stamp: Stamp) {
@@ -60,20 +68,32 @@ impl Leaf {
         self.stamps.push(stamp);
     }
 
-    /// Whether `order` is above all that is here.
-    pub(super) fn is_below(&self, order: Order) -> bool {
-        self.stamps.iter().map(Stamp::order).fold(0, Order::max) < order
+    /// How many stamps, the newest first, are below `order`, up to the first that is not.
+    pub(super) fn below(&self, order: Order) -> usize {
+        self.stamps.iter().rev().take_while(|stamp| stamp.order() < order).count()
     }
 
     /// Drops the dead, and memory that is not needed.
-    pub(super) fn purge<T>(&mut self, slab: &Slab<T>) {
+    pub(super) fn purge<T>(&mut self, slab: &Values<T>) {
         self.stamps.retain(|stamp| slab.is_live(stamp.key));
         self.dead = 0;
         self.stamps.shrink_to(self.stamps.len() * 2 + SLACK);
     }
 
+    /// Brings the earliest `count` stamps to the end, or all if few more are here. Raises the bound to that of
+    /// the rest, and returns how many these are.
+    pub(super) fn set_earliest_last(&mut self, count: usize) -> usize {
+        if self.stamps.len() <= count + count / 2 {
+            return 0;
+        }
+        let rest = self.stamps.len() - count;
+        let (_, last, _) = self.stamps.select_nth_unstable_by_key(rest, |stamp| Reverse(stamp.order()));
+        self.bound = last.order();
+        rest
+    }
+
     /// Moves the upper half into a new leaf, which will be known as `id`. The dead are dropped on the way.
-    pub(super) fn split<T>(&mut self, slab: &mut Slab<T>, id: LeafId) -> Self {
+    pub(super) fn split<T>(&mut self, slab: &mut Values<T>, id: LeafId) -> Self {
         let middle = self.stamps.len() / 2;
         let (_, stamp, _) = self.stamps.select_nth_unstable_by_key(middle, Stamp::order);
         let mut upper = Self::new(stamp.order(), LEAF - middle + STEP);
@@ -94,4 +114,91 @@ impl Leaf {
 #[inline]
 pub(super) const fn is_overgrown(dead: usize, live: usize) -> bool {
     dead > live + SLACK
+}
+
+impl<T> TimerQueue<T> {
+    /// Makes room in a full leaf; the leaf in which `order` belongs now.
+    #[cold]
+    pub(super) fn make_room(&mut self, place: Place, id: LeafId, order: Order) -> LeafId {
+        let leaf = self.leaves.tenant_mut(id);
+        if leaf.dead >= LEAF / 4 {
+            self.work += LEAF as u64;
+            leaf.purge(&self.slab);
+            return id;
+        }
+        let below = leaf.below(order);
+        self.work += below as u64;
+        if below == LEAF {
+            return self.go_beyond(place, order);
+        }
+        // Parted at the median, and half of it moved.
+        self.work += (LEAF + LEAF / 2) as u64;
+        let new = self.leaves.insert(Leaf::new(0, 0), NONE).slot;
+        let upper = self.leaves.tenant_mut(id).split(&mut self.slab, new);
+        let bound = upper.bound;
+        *self.leaves.tenant_mut(new) = upper;
+        self.index.add_after(place, bound, new);
+        if order < bound { id } else { new }
+    }
+
+    /// The leaf for an order that is above all of the full leaf at `place`.
+    fn go_beyond(&mut self, place: Place, order: Order) -> LeafId {
+        if let Some((next, id)) = self.index.next(place) {
+            let leaf = self.leaves.tenant_mut(id);
+            if leaf.len() <= LEAF / 2 {
+                leaf.bound = order;
+                self.index.rebound(next, order);
+                return id;
+            }
+        }
+        let id = self.leaves.insert(Leaf::new(order, LEAF), NONE).slot;
+        self.index.add_after(place, order, id);
+        id
+    }
+
+    /// Tidies a leaf of which too much is dead.
+    #[cold]
+    pub(super) fn thin(&mut self, id: LeafId) {
+        let leaf = self.leaves.tenant_mut(id);
+        if leaf.live() > 0 {
+            self.work += leaf.len() as u64;
+            leaf.purge(&self.slab);
+            if leaf.len() <= LEAF / 4 {
+                self.merge(id);
+            }
+            return;
+        }
+        let place = self.index.locate(leaf.bound, id);
+        self.remove_leaf(place, id);
+    }
+
+    /// Moves a small leaf into a neighbour that is small too.
+    fn merge(&mut self, id: LeafId) {
+        let Leaf { bound, ref stamps, .. } = *self.leaves.tenant(id);
+        let len = stamps.len();
+        let place = self.index.locate(bound, id);
+        let fits = |other: LeafId| self.leaves.tenant(other).len() + len <= LEAF / 2;
+        let into = if let Some((next, other)) = self.index.next(place).filter(|&(_, other)| fits(other)) {
+            self.index.rebound(next, bound);
+            self.leaves.tenant_mut(other).bound = bound;
+            other
+        } else if let Some(other) = self.index.previous(place).filter(|&other| fits(other)) {
+            other
+        } else {
+            return;
+        };
+        self.work += len as u64;
+        let stamps = core::mem::take(&mut self.leaves.tenant_mut(id).stamps);
+        for &stamp in &stamps {
+            self.slab.relink(stamp.key, into);
+            self.leaves.tenant_mut(into).push(stamp);
+        }
+        self.remove_leaf(place, id);
+    }
+
+    fn remove_leaf(&mut self, place: Place, id: LeafId) {
+        self.index.remove(place);
+        let key = self.leaves.key(id);
+        self.leaves.remove(key);
+    }
 }

@@ -23,7 +23,8 @@
 //! # Cost
 //! Every operation touches one slot, one chunk header and at most two places of `roomy`. Memory comes and
 //! goes a chunk at a time, so growing never moves what is there, and a queue that empties gives its memory
-//! back on the way. (Chunk 0 grows by doubling, so that a small queue stays small: at most `CHUNK / 2` moves.)
+//! back on the way; but a chunk stays as long as one of its tenants. A slab says how large its chunks are: `1 <<
+//! BITS` slots. Chunk 0 grows by doubling, so that a small queue stays small: half a chunk is moved at most.
 //! The slot freed last is the next to be given out: it is still in the cache.
 //!
 //! # Paths not taken
@@ -37,16 +38,13 @@ use alloc::vec::Vec;
 
 use crate::TaskKey;
 
-/// Slots in a chunk.
-pub(super) const CHUNK: usize = 1 << CHUNK_BITS;
-const CHUNK_BITS: u32 = 9;
 /// No slot, no chunk, no link.
 pub(super) const NONE: u32 = u32::MAX;
 /// The generation after the last.
 const RETIRED: u32 = u32::MAX;
 
 #[derive(Debug)]
-pub(super) struct Slab<T> {
+pub(super) struct Slab<T, const BITS: u32> {
     chunks: Vec<Chunk<T>>,
     /// Chunks that can give a slot; the last is asked first.
     roomy: Vec<u32>,
@@ -63,7 +61,7 @@ pub(super) struct Slab<T> {
 
 #[derive(Debug)]
 struct Chunk<T> {
-    /// Grows up to `CHUNK`; empty while the chunk is absent.
+    /// Grows up to a full chunk; empty while the chunk is absent.
     slots: Vec<Slot<T>>,
     /// First of the free slots among `slots`, or `NONE`.
     free: u32,
@@ -85,7 +83,9 @@ struct Slot<T> {
     link: u32,
 }
 
-impl<T> Slab<T> {
+impl<T, const BITS: u32> Slab<T, BITS> {
+    const CHUNK: usize = 1 << BITS;
+
     pub(super) const fn new() -> Self {
         Self::with_first_generation(0)
     }
@@ -134,20 +134,20 @@ impl<T> Slab<T> {
         };
         chunk.tenants += 1;
         self.len += 1;
-        if !chunk.has_room() {
+        if !chunk.has_room(Self::CHUNK) {
             chunk.place = NONE;
             self.roomy.pop();
         }
         if self.spare == number {
             self.spare = NONE;
         }
-        TaskKey { slot: number << CHUNK_BITS | index, generation }
+        TaskKey { slot: number << BITS | index, generation }
     }
 
     /// The tenant that `key` names, and its link.
     #[inline]
     pub(super) fn remove(&mut self, key: TaskKey) -> Option<(T, u32)> {
-        let (number, index) = split(key.slot);
+        let (number, index) = Self::split(key.slot);
         let chunk = self.chunks.get_mut(number)?;
         let slot = chunk.slots.get_mut(index)?;
         if slot.generation != key.generation {
@@ -186,7 +186,7 @@ impl<T> Slab<T> {
     /// Gives the tenant that `key` names another link; `false` if it is gone.
     #[inline]
     pub(super) fn relink(&mut self, key: TaskKey, link: u32) -> bool {
-        let (number, index) = split(key.slot);
+        let (number, index) = Self::split(key.slot);
         match self.chunks.get_mut(number).and_then(|chunk| chunk.slots.get_mut(index)) {
             Some(slot) if slot.generation == key.generation => {
                 slot.link = link;
@@ -216,7 +216,7 @@ impl<T> Slab<T> {
     /// If there is none.
     #[inline]
     pub(super) fn tenant_mut(&mut self, slot: u32) -> &mut T {
-        let (number, index) = split(slot);
+        let (number, index) = Self::split(slot);
         self.chunks[number].slots[index].value.as_mut().expect("the slot has a tenant")
     }
 
@@ -244,9 +244,15 @@ impl<T> Slab<T> {
         }
     }
 
+    /// The chunk of a slot, and its place there.
+    #[inline]
+    const fn split(slot: u32) -> (usize, usize) {
+        ((slot >> BITS) as usize, slot as usize & (Self::CHUNK - 1))
+    }
+
     #[inline]
     fn slot(&self, slot: u32) -> Option<&Slot<T>> {
-        let (number, index) = split(slot);
+        let (number, index) = Self::split(slot);
         self.chunks.get(number)?.slots.get(index)
     }
 
@@ -270,7 +276,7 @@ impl<T> Slab<T> {
     fn add_chunk(&mut self) -> u32 {
         let number = self.absent.pop().unwrap_or_else(|| {
             let number = self.chunks.len() as u32;
-            assert!(number < NONE >> CHUNK_BITS, "more than {} entries", NONE);
+            assert!(number < NONE >> BITS, "more than {} entries", NONE);
             self.chunks.push(Chunk {
                 slots: Vec::new(),
                 free: NONE,
@@ -283,7 +289,7 @@ impl<T> Slab<T> {
         });
         let chunk = &mut self.chunks[number as usize];
         if number != 0 {
-            chunk.slots.reserve_exact(CHUNK);
+            chunk.slots.reserve_exact(Self::CHUNK);
         }
         chunk.first = chunk.highest;
         chunk.place = self.roomy.len() as u32;
@@ -294,7 +300,7 @@ impl<T> Slab<T> {
     /// The last tenant of this chunk has left.
     #[cold]
     fn vacate(&mut self, number: u32) {
-        if self.spare == NONE && self.chunks[number as usize].has_room() {
+        if self.spare == NONE && self.chunks[number as usize].has_room(Self::CHUNK) {
             self.spare = number;
         } else {
             self.forget(number);
@@ -343,7 +349,10 @@ impl<T> Slab<T> {
             assert!(highest <= chunk.highest, "slab invariant 1: chunk {number} forgot a generation");
             let present = chunk.slots.capacity() > 0;
             let placed = chunk.place != NONE;
-            assert!(placed == (present && chunk.has_room()), "slab invariant 3: room in chunk {number}");
+            assert!(
+                placed == (present && chunk.has_room(Self::CHUNK)),
+                "slab invariant 3: room in chunk {number}"
+            );
             if placed {
                 assert!(self.roomy[chunk.place as usize] == number as u32, "slab invariant 3: place");
             }
@@ -361,12 +370,94 @@ impl<T> Slab<T> {
 
 impl<T> Chunk<T> {
     #[inline]
-    fn has_room(&self) -> bool {
-        self.free != NONE || self.slots.len() < CHUNK
+    fn has_room(&self, size: usize) -> bool {
+        self.free != NONE || self.slots.len() < size
     }
 }
 
-#[inline]
-const fn split(slot: u32) -> (usize, usize) {
-    ((slot >> CHUNK_BITS) as usize, slot as usize & (CHUNK - 1))
+#[cfg(test)]
+mod tests {
+    use super::{NONE, RETIRED, Slab};
+    use crate::TaskKey;
+    use std::collections::HashSet;
+    use std::vec::Vec;
+
+    /// Invariant 2: the last generation is used, the one after it never, and the slot is given up.
+    #[test]
+    fn a_slot_is_retired_when_its_generations_are_used_up() {
+        let mut slab = Slab::<u32, 1>::with_first_generation(RETIRED - 2);
+        let mut seen = HashSet::new();
+        for value in 0..100 {
+            let key = slab.insert(value, NONE);
+            slab.verify();
+            assert!(seen.insert(key), "{key:?} was handed out twice");
+            assert_ne!(key.generation, RETIRED);
+            if value % 3 != 0 {
+                assert_eq!(slab.remove(key), Some((value, NONE)));
+                slab.verify();
+            }
+            assert_eq!(slab.remove(TaskKey { slot: key.slot, generation: RETIRED }), None);
+            assert_eq!(slab.remove(TaskKey { generation: key.generation + 1, ..key }), None);
+        }
+        assert_eq!(slab.len(), 34);
+    }
+
+    /// Invariant 1: through any number of chunks that go and come back, and slabs that are emptied.
+    #[test]
+    fn no_key_is_handed_out_twice() {
+        let mut slab = Slab::<usize, 2>::new();
+        let mut seen = HashSet::new();
+        for round in 0..50 {
+            let count = 1 + round * 7 % 40;
+            let mut keys: Vec<TaskKey> = (0..count).map(|value| slab.insert(value, 7)).collect();
+            for &key in &keys {
+                assert!(seen.insert(key), "{key:?} was handed out twice");
+            }
+            if round % 2 == 0 {
+                keys.reverse();
+            }
+            for key in keys {
+                assert!(slab.is_live(key));
+                assert!(slab.remove(key).is_some_and(|(_, link)| link == 7));
+                assert!(!slab.is_live(key));
+                slab.verify();
+            }
+            assert!(slab.capacity() <= 4, "only the spare is left");
+            if round % 5 == 0 {
+                slab.release();
+                assert_eq!(slab.capacity(), 0);
+                slab.verify();
+            }
+        }
+    }
+
+    /// One slot that has seen too many tenants does not age the others when the slab is released.
+    #[test]
+    fn release_keeps_headers_rather_than_ageing_all_slots() {
+        let mut slab = Slab::<(), 1>::with_first_generation(RETIRED / 2);
+        let keys = [(); 6].map(|()| slab.insert((), NONE));
+        for key in keys {
+            slab.remove(key);
+        }
+        slab.release();
+        slab.verify();
+        assert_eq!((slab.capacity(), slab.chunks.len()), (0, 3));
+        let again = [(); 6].map(|()| slab.insert((), NONE));
+        assert!(again.iter().all(|key| !keys.contains(key)));
+    }
+
+    /// The slot freed last is given out first, and so on back, one for each chunk: it is still in the cache.
+    #[test]
+    fn freed_slots_are_reused_at_once() {
+        let mut slab = Slab::<u32, 2>::new();
+        let keys: Vec<TaskKey> = (0..64).map(|value| slab.insert(value, NONE)).collect();
+        for &at in &[5, 60, 33, 50, 9] {
+            slab.remove(keys[at]);
+            slab.verify();
+        }
+        for &at in &[9, 50, 33, 60, 5] {
+            assert_eq!(slab.insert(0, NONE).slot, keys[at].slot);
+            slab.verify();
+        }
+    }
 }

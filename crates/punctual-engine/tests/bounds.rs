@@ -1,0 +1,209 @@
+//! What a call may cost and what a queue may hold, by count and never by time.
+
+use punctual_engine::{TaskKey, Tick, TimerQueue};
+
+const MILLION: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+/// Invariant 9: the most that one call may look at or move.
+const MOST: u64 = 1_000;
+
+/// Measures every call.
+#[derive(Default)]
+struct Measured {
+    queue: TimerQueue<u64>,
+    number: u64,
+    most: [u64; 3],
+}
+
+impl Measured {
+    fn call<R>(&mut self, kind: usize, call: impl FnOnce(&mut TimerQueue<u64>) -> R) -> R {
+        let before = self.queue.work();
+        let result = call(&mut self.queue);
+        self.most[kind] = self.most[kind].max(self.queue.work() - before);
+        result
+    }
+
+    fn insert(&mut self, deadline: u64) -> TaskKey {
+        self.number += 1;
+        let number = self.number;
+        self.call(0, |queue| queue.insert(Tick::from_nanos(deadline), number, deadline))
+    }
+
+    fn cancel(&mut self, key: TaskKey) -> Option<u64> {
+        self.call(1, |queue| queue.cancel(key))
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        self.call(2, |queue| queue.pop().map(|fired| fired.value))
+    }
+
+    fn pop_all(&mut self) {
+        let mut last = 0;
+        while let Some(deadline) = self.pop() {
+            assert!(last <= deadline);
+            last = deadline;
+        }
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert!(self.most.iter().all(|&most| most <= MOST), "insert, cancel, pop: {:?}", self.most);
+            self.queue.verify();
+        }
+    }
+}
+
+/// Invariant 9, at a million entries of every distribution: fill, hold, empty.
+#[test]
+fn no_call_does_much_whatever_the_deadlines() {
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut shapes: [Box<dyn FnMut(u64, u64) -> u64>; 6] = [
+        Box::new(|_, now| now + random.u64(..SECOND)),
+        Box::new(|step, _| step),
+        Box::new(|step, _| 4 * MILLION - step),
+        Box::new(|_, now| now),
+        // Two ascending streams, the second in the gaps of the first and then beyond it.
+        Box::new(|step, now| now + step % 2 * 1_000 + step),
+        // All there is into one spot, alternately from below and from above.
+        Box::new(|step, _| if step % 2 == 0 { MILLION * 4 - step } else { MILLION * 4 + 4 * MILLION - step }),
+    ];
+    for shape in &mut shapes {
+        let mut measured = Measured::default();
+        for step in 0..MILLION {
+            measured.insert(shape(step, 0));
+        }
+        for step in MILLION..MILLION + MILLION / 2 {
+            let now = measured.pop().expect("an entry");
+            measured.insert(shape(step, now));
+        }
+        measured.pop_all();
+    }
+}
+
+/// Invariant 9 where it is hardest: almost all is cancelled, in some order, and then the rest is popped or the head
+/// cancelled. Whoever comes upon the graves must not have to walk past all of them.
+#[test]
+fn no_call_does_much_whatever_is_cancelled() {
+    for every in [2, 17, 1_000, MILLION] {
+        for order in 0..3 {
+            let mut random = fastrand::Rng::with_seed(every);
+            let mut measured = Measured::default();
+            let mut keys: Vec<(u64, TaskKey)> = (0..MILLION / 4)
+                .map(|step| if order == 1 { random.u64(..SECOND) } else { step })
+                .map(|deadline| (deadline, measured.insert(deadline)))
+                .collect();
+            if order == 2 {
+                random.shuffle(&mut keys[1..]);
+            }
+            for (step, &(deadline, key)) in keys.iter().enumerate() {
+                if step as u64 % every != 0 {
+                    assert_eq!(measured.cancel(key), Some(deadline));
+                }
+            }
+            assert_eq!(measured.queue.len() as u64, (MILLION / 4).div_ceil(every));
+            // Half of the rest go by cancelling the head, half by firing.
+            while let Some((head, ..)) = measured.queue.peek() {
+                measured.cancel(head);
+                measured.pop();
+            }
+        }
+    }
+}
+
+/// Memory stays flat under the timeout pattern: P pending, and each step queues one at 30 s ± 5 s and cancels a
+/// random earlier one, while the clock goes on.
+#[test]
+fn timeouts_that_are_cancelled_leave_nothing_behind() {
+    const PENDING: usize = 100_000;
+    for step_nanos in [0, 20_000] {
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut measured = Measured::default();
+        let mut now = 0;
+        let mut keys: Vec<TaskKey> = Vec::new();
+        for _ in 0..PENDING {
+            keys.push(measured.insert(now + 25 * SECOND + random.u64(..10 * SECOND)));
+        }
+        // The most there was memory for, in the first and in the second half.
+        let mut most = [[0; 3]; 2];
+        for step in 0..20 * PENDING {
+            let key = &mut keys[random.usize(..PENDING)];
+            measured.cancel(*key);
+            *key = measured.insert(now + 25 * SECOND + random.u64(..10 * SECOND));
+            now += step_nanos;
+            while measured.call(2, |queue| queue.pop_due(Tick::from_nanos(now))).is_some() {}
+            if step % 1_000 == 0 {
+                let footprint = measured.queue.footprint();
+                let here = [footprint.stamps, footprint.slots, footprint.leaves];
+                let most = &mut most[usize::from(step >= 10 * PENDING)];
+                *most = [0, 1, 2].map(|row| most[row].max(here[row]));
+            }
+        }
+        let [first, second] = most;
+        let limits = [PENDING * 5 / 2, PENDING + 1_024, PENDING / 64];
+        for row in 0..3 {
+            assert!(second[row] <= first[row] * 11 / 10, "memory grows: {first:?}, then {second:?}");
+            assert!(second[row] <= limits[row], "memory for {second:?}, not {limits:?}");
+        }
+    }
+}
+
+/// What is cancelled at once costs no memory, however often and wherever.
+#[test]
+fn a_million_fleeting_entries_leave_nothing_behind() {
+    let mut measured = Measured::default();
+    for deadline in [0, 1_000, 1_000] {
+        measured.insert(deadline);
+    }
+    for step in 0..MILLION {
+        let key = measured.insert(step % 2_000);
+        assert_eq!(measured.cancel(key), Some(step % 2_000));
+    }
+    let footprint = measured.queue.footprint();
+    assert!(footprint.stamps <= 2_000, "{footprint:?}");
+    assert!(footprint.slots <= 512, "{footprint:?}");
+}
+
+/// Few survivors of many entries hold little memory, wherever they are.
+#[test]
+fn survivors_hold_little_memory() {
+    let mut measured = Measured::default();
+    let mut random = fastrand::Rng::with_seed(6);
+    let keys: Vec<TaskKey> = (0..MILLION).map(|_| measured.insert(random.u64(..SECOND))).collect();
+    for (step, key) in keys.into_iter().enumerate() {
+        if step % 1_000 != 0 {
+            measured.cancel(key);
+        }
+    }
+    let footprint = measured.queue.footprint();
+    assert_eq!(measured.queue.len(), 1_000);
+    assert!(footprint.stamps <= 20_000, "{footprint:?}");
+    assert!(footprint.leaves <= 1_000, "{footprint:?}");
+}
+
+/// Invariant 8, second half: a queue that was large and has run empty has given its memory back on the way, and
+/// after `drain` all of it; and no key from before finds anything.
+#[test]
+fn an_empty_queue_holds_no_memory() {
+    let mut measured = Measured::default();
+    let mut keys: Vec<TaskKey> = (0..MILLION).map(|step| measured.insert(step * 7_919 % MILLION)).collect();
+    let mut slots = measured.queue.footprint().slots;
+    assert!(slots >= MILLION as usize);
+    measured.pop_all();
+    slots = measured.queue.footprint().slots;
+    assert!(slots <= 512, "memory for {slots} values in an empty queue");
+    assert!(measured.queue.footprint().stamps <= 1_000);
+
+    keys.extend((0..10_000).map(|step| measured.insert(step)));
+    assert_eq!(measured.queue.drain().len(), 10_000);
+    let footprint = measured.queue.footprint();
+    assert_eq!((footprint.stamps, footprint.slots, footprint.leaves), (0, 0, 0));
+
+    // New tenants in the same slots: the old keys stay stale.
+    for step in 0..10_000 {
+        measured.insert(step);
+    }
+    assert!(keys.into_iter().all(|key| !measured.queue.contains(key)));
+    assert_eq!(measured.queue.len(), 10_000);
+}
