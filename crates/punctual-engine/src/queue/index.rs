@@ -8,11 +8,12 @@
 //! 2. `bounds[g]` is the first bound of group `g`. No group is empty, none has more than `GROUP` leaves.
 //!
 //! # Cost
-//! Finding is two binary searches in arrays of nothing but bounds: at a million entries about 50 groups of 90
-//! leaves, 1.5 KiB each. Adding or removing a leaf moves at most `GROUP` places, and once in `GROUP / 4` times
-//! or more rarely the list of groups.
+//! Finding looks at two arrays of nothing but bounds: at a million entries about 50 groups of 90 leaves, 1.5 KiB
+//! each. Adding or removing a leaf moves at most `GROUP` places, and once in `GROUP / 4` times or more rarely the
+//! list of groups, 40 KiB at ten million entries.
 //!
 //! # Paths not taken
+//! - *A binary search:* see `last_not_above`. Measured: insert 93 → 70 ns at 100,000 entries by counting instead.
 //! - *One sorted array of leaves:* at ten million entries every new leaf would move 50,000 places.
 //! - *A balanced tree of leaves:* no move at all, but a cache miss for each level, and more of them.
 

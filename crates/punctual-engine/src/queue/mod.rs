@@ -11,7 +11,7 @@
 //! leaves                       [unsorted, ≤ 288] [unsorted] [unsorted] … [unsorted]
 //! index                         bound            bound      bound        bound          in groups of ≤ 128
 //!
-//! slab         value + generation + link, in chunks of 512; a link names the leaf that has the stamp
+//! slab         value + generation + link, in chunks of 1,024; a link names the leaf that has the stamp
 //! ```
 //! What is compared and moved are *stamps*: deadline, number and key, 24 bytes that need no look at the value.
 //! The few earliest are in the *front*, sorted, and served from its end. All others are in *leaves*: small
@@ -53,7 +53,7 @@
 //! | next deadline | one load | one load |
 //!
 //! By 4 the worst does not depend on n, except for two short lists that grow with it: of groups, one for some
-//! 20,000 entries, and of chunks, 48 bytes for 512. Nothing else is ever copied to grow. A purge drops about half
+//! 20,000 entries, and of chunks, 48 bytes for 1,024. Nothing else is ever copied to grow. A purge drops about half
 //! of what it looks at, so it costs each of the cancels before it two looks.
 //!
 //! Memory for an entry: 24 bytes of stamp in leaves that are 70 to 100 % full, in the slab 8 bytes and the value.
@@ -96,8 +96,8 @@ use stamp::{Stamp, order};
 
 pub use heap::ReferenceHeap;
 
-/// In chunks of 512.
-type Values<T> = Slab<T, { if cfg!(test) { 3 } else { 9 } }>;
+/// In chunks of 1,024.
+type Values<T> = Slab<T, { if cfg!(test) { 3 } else { 10 } }>;
 /// In chunks of 64.
 type Leaves = Slab<Leaf, { if cfg!(test) { 2 } else { 6 } }>;
 
