@@ -11,6 +11,7 @@ mod construction;
 mod counters;
 mod decoration;
 mod delay_queue;
+mod drops;
 mod extremes;
 mod factories;
 mod fixed_delay;
