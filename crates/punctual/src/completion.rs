@@ -4,7 +4,7 @@
 //! `ready` and wakes one taker. A handle is in `pending` from the moment it is put in until somebody takes it,
 //! so a number in `ready` always has its handle.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -50,7 +50,7 @@ struct Shared<T> {
 
 struct State<T> {
     next: u64,
-    pending: HashMap<u64, TaskHandle<T>>,
+    pending: BTreeMap<u64, TaskHandle<T>>,
     ready: VecDeque<u64>,
     takers: Vec<Waker>,
 }
@@ -82,7 +82,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
     /// An empty queue whose timed waits go by `clock`.
     #[must_use]
     pub fn with_clock(clock: impl Clock) -> Self {
-        let state = State { next: 0, pending: HashMap::new(), ready: VecDeque::new(), takers: Vec::new() };
+        let state = State { next: 0, pending: BTreeMap::new(), ready: VecDeque::new(), takers: Vec::new() };
         Self { clock: Arc::new(clock), shared: Arc::new(Shared { state: Mutex::new(state) }) }
     }
 
@@ -174,11 +174,12 @@ impl<T: Send + 'static> CompletionQueue<T> {
         }
     }
 
-    /// Interrupts every task that is not done; says how many. Their handles come out as cancelled.
+    /// Interrupts every task that is not done, the one put in last first; says how many. Their handles come out
+    /// as cancelled.
     pub fn interrupt_all(&self) -> usize {
         // Interrupting wakes us, and needs no lock of ours.
         let state = self.shared.state.lock();
-        let tasks: Vec<_> = state.pending.values().map(TaskHandle::another).collect();
+        let tasks: Vec<_> = state.pending.values().rev().map(TaskHandle::another).collect();
         drop(state);
         tasks.iter().filter(|handle| handle.interrupt()).count()
     }

@@ -1,7 +1,8 @@
 //! Many tasks at once: all of them, or the first that succeeds.
 //!
 //! Whatever way out is taken (an error, a panic of the caller's iterator), the tasks that were submitted and are
-//! not done are interrupted: [`Batch`] sees to it when it is dropped.
+//! not done are interrupted: [`Batch`] sees to it when it is dropped. The last is interrupted first, so that a
+//! worker which is set free that way finds none of the others to begin.
 
 use std::time::Duration;
 
@@ -14,11 +15,17 @@ use crate::task::wait_for;
 /// Interrupts what is not done when it is dropped.
 struct Batch<T>(Vec<TaskHandle<T>>);
 
-impl<T> Drop for Batch<T> {
-    fn drop(&mut self) {
-        for handle in &self.0 {
+impl<T> Batch<T> {
+    fn call_off(&self) {
+        for handle in self.0.iter().rev() {
             handle.interrupt();
         }
+    }
+}
+
+impl<T> Drop for Batch<T> {
+    fn drop(&mut self) {
+        self.call_off();
     }
 }
 
@@ -47,9 +54,9 @@ where
     for handle in &batch.0 {
         match wait_for(handle.task(), clock, until) {
             Ok(()) => {}
-            // The batch is dropped when all have had their time.
             Err(WaitError::Timeout) => {
-                handle.interrupt();
+                batch.call_off();
+                break;
             }
             Err(_) => return Err(InvokeAllError::Interrupted),
         }
