@@ -4,8 +4,9 @@
 //! and whatever threads call [`take`](DelayQueue::take) instead of workers.
 //!
 //! # Locks
-//! One. Values are moved in and out under it, and dropped after it. The exception is
-//! [`snapshot`](DelayQueue::snapshot), which clones them under it.
+//! One. Values are moved in and out under it, and dropped after it. The exceptions are
+//! [`snapshot`](DelayQueue::snapshot), which clones them under it, and [`retain`](DelayQueue::retain), which shows
+//! them to its closure.
 
 use std::fmt;
 use std::sync::Arc;
@@ -211,6 +212,31 @@ impl<T> DelayQueue<T> {
         self.state.lock().queue.cancel(key.0)
     }
 
+    /// Drops every value, due or not, that `keep` refuses; says how many. The keys of the others stay good.
+    ///
+    /// The values are shown under the queue's lock: `keep` must not use the queue. If it panics, nothing has gone.
+    ///
+    /// ```
+    /// use punctual::DelayQueue;
+    /// use std::time::Duration;
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let queue: DelayQueue<u32> = (1..=6).map(|n| (n * hour, n)).collect();
+    /// assert_eq!(queue.retain(|n| n % 2 == 0), 3);
+    /// assert_eq!(queue.drain(), [2, 4, 6]);
+    /// ```
+    ///
+    /// # Coming from Java
+    /// `removeIf`, `removeAll` and `retainAll`.
+    pub fn retain(&self, mut keep: impl FnMut(&T) -> bool) -> usize {
+        let mut state = self.state.lock();
+        let refused: Vec<TaskKey> =
+            state.queue.iter().filter(|entry| !keep(entry.value)).map(|entry| entry.key).collect();
+        let gone: Vec<T> = refused.into_iter().filter_map(|key| state.queue.cancel(key)).collect();
+        drop(state);
+        gone.len()
+    }
+
     /// Whether the value is still here.
     #[must_use]
     pub fn contains(&self, key: DelayKey) -> bool {
@@ -291,6 +317,12 @@ impl<T, W: Into<When>> FromIterator<(W, T)> for DelayQueue<T> {
         let queue = Self::new();
         (&queue).extend(items);
         queue
+    }
+}
+
+impl<T, W: Into<When>> Extend<(W, T)> for DelayQueue<T> {
+    fn extend<I: IntoIterator<Item = (W, T)>>(&mut self, items: I) {
+        (&*self).extend(items);
     }
 }
 
