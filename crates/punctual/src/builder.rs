@@ -217,7 +217,7 @@ impl Builder {
             policy: self.policy,
             on_cancel: self.on_cancel,
         });
-        Ok(Executor::from(Scheduler::new(pool, self.on_drop)))
+        Ok(Executor::over(Scheduler::new(pool, self.on_drop)))
     }
 }
 

@@ -36,12 +36,6 @@ pub struct Executor {
     scheduler: Scheduler,
 }
 
-impl From<Scheduler> for Executor {
-    fn from(scheduler: Scheduler) -> Self {
-        Self { scheduler }
-    }
-}
-
 impl Deref for Executor {
     type Target = Scheduler;
 
@@ -60,6 +54,11 @@ impl Executor {
             Ok(executor) => executor,
             Err(error) => unreachable!("the defaults make sense: {error}"),
         }
+    }
+
+    /// For the builder alone: whoever was given a scheduler is not to change its pool.
+    pub(crate) fn over(scheduler: Scheduler) -> Self {
+        Self { scheduler }
     }
 
     /// A pool to be put together step by step.

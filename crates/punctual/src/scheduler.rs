@@ -25,6 +25,16 @@ use crate::unrun::UnrunTask;
 /// Hand it to code that is to schedule work but not to change the pool. Clones share one pool, and the pool's
 /// [`OnDrop`] policy acts when the last of them, and of its executors, is dropped.
 ///
+/// There is no way back from it to the settings:
+///
+/// ```compile_fail,E0599
+/// punctual::Executor::single().set_core_threads(2);
+/// ```
+///
+/// ```compile_fail,E0277
+/// punctual::Executor::from(punctual::Executor::single());
+/// ```
+///
 /// # Coming from Java
 /// `ScheduledExecutorService`, and what `Executors.unconfigurableScheduledExecutorService` returns.
 #[derive(Clone)]
