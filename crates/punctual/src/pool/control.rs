@@ -89,7 +89,7 @@ impl Pool {
     /// To be called whenever the queue may have become empty, or the state has changed: releases whoever waits
     /// for nothing any more, and ends the pool if that was the last of it.
     pub(super) fn after_removal(&self, mut core: MutexGuard<'_, Core>) {
-        let wake = if core.has_run_dry() { core.waiting.call_all() } else { Vec::new() };
+        let wake = if core.releases_the_idle() { core.waiting.call_all() } else { Vec::new() };
         let over = core.begin_tidying();
         drop(core);
         wake_all(&wake);

@@ -73,7 +73,11 @@ pub(crate) struct Counts {
 /// What a worker does next.
 pub(crate) enum Step {
     Take(Fired<TaskRef>),
-    Wait { until: Option<Tick> },
+    /// `kept`: only because it is the last; its keep-alive begins when nothing is queued any more.
+    Wait {
+        until: Option<Tick>,
+        kept: bool,
+    },
     Leave,
 }
 
@@ -242,15 +246,20 @@ impl Core {
             return Step::Leave;
         }
         let lead = next.filter(|next| self.waiting.leads(*next));
-        Step::Wait { until: lead.into_iter().chain(expiry).min() }
+        let kept = expiry.is_none() && self.has_surplus();
+        Step::Wait { until: lead.into_iter().chain(expiry).min(), kept }
     }
 
     /// When a worker that is idle since then may go. The last one stays while anything is queued, also if
     /// another is on its way.
     fn expiry(&self, idle_since: Tick) -> Option<Tick> {
-        let surplus = self.sizes.core_times_out || self.live > self.sizes.core;
         let dispensable = self.arrived() > 1 || self.queue.is_empty();
-        (surplus && dispensable).then(|| idle_since.after(self.sizes.keep_alive))
+        (dispensable && self.has_surplus()).then(|| idle_since.after(self.sizes.keep_alive))
+    }
+
+    /// Whether there are workers that may go when they have been idle for long enough.
+    fn has_surplus(&self) -> bool {
+        self.sizes.core_times_out || self.live > self.sizes.core
     }
 
     /// Rule *wait* of the leader protocol; goes with [`Step::Wait`].
@@ -284,7 +293,7 @@ impl Core {
         self.live -= 1;
         let worker = self.workers[index].take().expect("a worker that leaves has a place");
         self.counts.completed += worker.tally.completed();
-        let wake = if self.has_run_dry() {
+        let wake = if self.releases_the_idle() {
             self.waiting.call_all()
         } else {
             self.waiting.hand_on(self.queue.next_deadline(), now).into_iter().collect()
@@ -292,9 +301,14 @@ impl Core {
         (wake, worker.running)
     }
 
-    /// After a shutdown, whether idle workers have nothing left to wait for.
-    pub(crate) fn has_run_dry(&self) -> bool {
-        self.state >= RunState::Stop || (self.state == RunState::Shutdown && self.queue.is_empty())
+    /// Whether idle workers have nothing left to wait for: after a shutdown all of them; otherwise the last one,
+    /// if it was kept for what was queued.
+    pub(crate) fn releases_the_idle(&self) -> bool {
+        match self.state {
+            RunState::Running => self.queue.is_empty() && self.live == 1 && self.has_surplus(),
+            RunState::Shutdown => self.queue.is_empty(),
+            _ => true,
+        }
     }
 
     /// Whether the caller is to end the pool: true once.

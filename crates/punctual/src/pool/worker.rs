@@ -66,13 +66,16 @@ impl Worker<'_> {
                     let _ = pool.act(then);
                     return Some((fired.value, now));
                 }
-                Step::Wait { until } => {
+                Step::Wait { until, kept } => {
                     core.enlist(&self.parker);
                     drop(core);
                     pool.discard(finished.take());
                     pool.clock.wait(&self.parker, until);
                     core = pool.core.lock();
                     core.waiting.leave(&self.parker);
+                    if kept {
+                        idle_since = None;
+                    }
                 }
                 Step::Leave => {
                     let (wake, running) = core.resign(self.index, now);
