@@ -166,7 +166,8 @@ impl Pool {
         let now = self.clock.now();
         let mut core = self.core.lock();
         core.policy = core.policy.with(kind, keep);
-        let forbidden = if core.state == RunState::Running { Vec::new() } else { core.enforce_policy(now) };
+        let concerns = core.state != RunState::Running && keep == Keep::Cancel;
+        let forbidden = if concerns { core.enforce_policy(now) } else { Vec::new() };
         self.after_removal(core);
         for task in &forbidden {
             self.end(&**task, TaskError::Cancelled);
