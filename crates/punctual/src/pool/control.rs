@@ -233,3 +233,54 @@ fn wake_all(parkers: &[Arc<Parker>]) {
         parker.unpark();
     }
 }
+
+#[cfg(all(test, not(punctual_loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Executor, ManualClock, OnCancel};
+
+    const KEEP_ALIVE: Duration = Duration::from_secs(3);
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// A worker that watches over the only deadline has no keep-alive. When that task was taken out, the worker
+    /// stayed until the deadline all the same.
+    #[test]
+    fn a_thread_goes_when_what_it_waited_for_was_cancelled() {
+        for (core, on_cancel) in [(0, OnCancel::Remove), (0, OnCancel::KeepUntilDue), (2, OnCancel::Remove)] {
+            let clock = ManualClock::new();
+            let builder = Executor::builder().core_threads(core).core_threads_time_out();
+            let pool =
+                builder.on_cancel(on_cancel).keep_alive(KEEP_ALIVE).clock(clock.clone()).build().unwrap();
+            let tasks = [HOUR, 2 * HOUR].map(|delay| {
+                let task = pool.schedule(delay, || ()).unwrap();
+                clock.wait_until_idle();
+                task
+            });
+            clock.advance(2 * KEEP_ALIVE);
+            assert_eq!(pool.stats().pool_size, 1);
+            tasks.iter().for_each(|task| assert!(task.cancel()));
+            pool.purge();
+            clock.advance(KEEP_ALIVE);
+            assert_eq!(pool.stats().pool_size, 0);
+            pool.close().unwrap();
+        }
+    }
+
+    /// The last worker is told by the one that leaves before it.
+    #[test]
+    fn the_last_thread_goes_when_the_others_have_gone() {
+        let clock = ManualClock::new();
+        let builder = Executor::builder().core_threads(2).core_threads_time_out().keep_alive(KEEP_ALIVE);
+        let pool = builder.clock(clock.clone()).build().unwrap();
+        let first = pool.schedule(HOUR, || ()).unwrap();
+        clock.wait_until_idle();
+        let second = pool.schedule(2 * HOUR, || ()).unwrap();
+        clock.wait_until_idle();
+        assert!(second.cancel() && first.cancel());
+        assert_eq!(pool.stats().pool_size, 2);
+        clock.advance(KEEP_ALIVE);
+        assert_eq!(pool.stats().pool_size, 0);
+        pool.close().unwrap();
+    }
+}
