@@ -1,0 +1,106 @@
+//! Durations without end, periods of nothing, queues without measure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::{
+    Abandoned, CompletionQueue, DelayQueue, Executor, InvalidArgument, ManualClock, OnDrop, RejectReason,
+    TaskError, Timer,
+};
+
+use crate::assert_works;
+use crate::support::{HOUR, Probe, STEP, finish, manual};
+
+#[test]
+fn the_longest_duration_is_as_long_as_time_everywhere() {
+    const MAX: Duration = Duration::MAX;
+    let clock = ManualClock::new();
+    let builder = Executor::builder().clock(clock.clone()).keep_alive(MAX).core_threads_time_out();
+    let pool = builder.timer_slack(MAX).build().unwrap();
+    for step in [STEP, HOUR] {
+        let never = pool.schedule(MAX, || ()).unwrap();
+        let runs = [
+            pool.schedule_at_fixed_rate(Duration::ZERO, MAX, || ()).unwrap(),
+            pool.schedule_with_fixed_delay(Duration::ZERO, MAX, || ()).unwrap(),
+            pool.task(|| ()).with_fixed_start(MAX).start().unwrap(),
+        ];
+        assert_eq!(pool.submit_with_timeout(MAX, || 7).unwrap().join_timeout(MAX).unwrap(), 7);
+        assert_eq!(pool.submit_with_fallback(MAX, || 7, || 8).unwrap().join().unwrap(), 7);
+        assert_eq!(pool.invoke_any_timeout([|| Ok::<_, ()>(7)], MAX).unwrap(), 7);
+        assert_eq!(pool.invoke_all_timeout([|| 7], MAX).unwrap()[0].join().unwrap(), 7);
+        pool.set_keep_alive(MAX).unwrap();
+        let queue = DelayQueue::with_clock(clock.clone());
+        let far = queue.push(MAX, 1);
+        queue.push(Duration::ZERO, 2);
+        assert!(runs.iter().all(|handle| handle.runs() == 1) && !never.is_done());
+        assert_eq!(queue.take_timeout(MAX).unwrap(), Some(2));
+        assert_eq!(queue.remove(far), Some(1));
+        let completed = CompletionQueue::with_clock(clock.clone());
+        completed.submit(&pool, || 7).unwrap();
+        assert_eq!(completed.take_timeout(MAX).unwrap().unwrap().join().unwrap(), 7);
+        for handle in runs {
+            handle.cancel();
+        }
+        never.cancel();
+        clock.jump(step);
+    }
+    // And at the end of time, when everything is due.
+    let never = pool.schedule(MAX, || ()).unwrap();
+    clock.advance(MAX);
+    assert!(never.is_done());
+    assert_eq!(pool.schedule(MAX, || 7).unwrap().join().unwrap(), 7);
+    pool.close().unwrap();
+}
+
+#[test]
+fn a_real_wait_for_the_end_of_time_is_ended_by_the_next_task() {
+    let pool = Executor::new(1);
+    let never = pool.schedule(Duration::MAX, || ()).unwrap();
+    assert_works(&pool);
+    assert!(!never.is_done());
+    let timer = Timer::new("for ever").unwrap();
+    let far = timer.schedule(Duration::MAX, || ()).unwrap();
+    assert_eq!(timer.cancel(), 1);
+    assert!(far.is_cancelled() && timer.await_termination(Duration::MAX));
+    finish(&pool);
+    assert!(matches!(never.failure(), Some(TaskError::Abandoned(Abandoned::Stopped))));
+}
+
+#[test]
+fn a_period_of_zero_is_refused_and_the_body_comes_back() {
+    let (pool, _clock) = manual(1);
+    let (probe, captured) = Probe::new();
+    let refused = pool.schedule_at_fixed_rate(STEP, Duration::ZERO, move || _ = &captured).unwrap_err();
+    assert_eq!(refused.reason(), RejectReason::ZeroPeriod);
+    let body = refused.into_task();
+    assert!(!probe.is_dropped());
+    let refused = pool.schedule_with_fixed_delay(STEP, Duration::ZERO, body).unwrap_err();
+    let refused = pool.task(refused.into_task()).with_fixed_start(Duration::ZERO).start().unwrap_err();
+    drop(refused.into_task());
+    assert!(probe.is_dropped());
+    let zero = Executor::builder().core_threads_time_out().keep_alive(Duration::ZERO).build();
+    assert!(matches!(zero, Err(InvalidArgument { .. })));
+    finish(&pool);
+}
+
+/// How many tasks are left waiting when their executor goes.
+const CROWD: usize = 100_000;
+
+#[test]
+fn a_crowd_of_waiting_tasks_goes_with_its_executor() {
+    for on_drop in [OnDrop::Abort, OnDrop::Detach] {
+        let captured = Arc::new(());
+        let builder = Executor::builder().clock(ManualClock::new()).on_drop(on_drop);
+        let keep = (punctual::Leftover::Delayed, punctual::Keep::Cancel);
+        let pool = builder.after_shutdown(keep.0, keep.1).build().unwrap();
+        let mut last = None;
+        for _ in 0..CROWD {
+            let captured = Arc::clone(&captured);
+            last = Some(pool.schedule(HOUR, move || drop(captured)).unwrap());
+        }
+        assert_eq!(Arc::strong_count(&captured), 1 + CROWD);
+        drop(pool);
+        assert_eq!(Arc::strong_count(&captured), 1);
+        assert!(last.unwrap().is_done());
+    }
+}
