@@ -279,6 +279,9 @@ mod tests {
         clock.wait_until_idle();
         assert!(second.cancel() && first.cancel());
         assert_eq!(pool.stats().pool_size, 2);
+        // The one that was kept for the tasks is told when the other goes, and has its own time from then on.
+        clock.advance(KEEP_ALIVE);
+        assert_eq!(pool.stats().pool_size, 1);
         clock.advance(KEEP_ALIVE);
         assert_eq!(pool.stats().pool_size, 0);
         pool.close().unwrap();

@@ -313,10 +313,10 @@ fn a_wait_inside_a_task_ends_when_the_task_is_interrupted() {
 #[test]
 fn a_timed_wait_for_a_long_task_times_out_on_every_kind_of_pool() {
     let pools = [
-        Executor::from(Executor::single()),
-        Executor::cached(),
-        Executor::fixed(2).unwrap(),
-        Executor::new(2),
+        Executor::single(),
+        Executor::cached().scheduler(),
+        Executor::fixed(2).unwrap().scheduler(),
+        Executor::new(2).scheduler(),
     ];
     for pool in pools {
         let gate = Gate::new();
@@ -332,7 +332,7 @@ fn a_timed_wait_for_a_long_task_times_out_on_every_kind_of_pool() {
         assert!(!handle.is_done());
         gate.open();
         assert_eq!(handle.join().unwrap(), 7);
-        finish(&pool);
+        pool.close().unwrap();
     }
     let task = FutureTask::new(|| 7);
     let (time, result) = elapsed(|| task.join_timeout(SHORT));
