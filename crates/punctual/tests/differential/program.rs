@@ -131,6 +131,8 @@ impl Program {
             _ => 1,
         };
         let mut program = Self { threads, tasks: Vec::new(), main: Vec::new() };
+        let settings = [Action::KeepDelayed(false), Action::KeepPeriodic(true), Action::RemoveOnCancel(true)];
+        program.main.extend(settings.into_iter().filter(|_| rng.bool()));
         for _ in 0..rng.usize(3..24) {
             let action = program.main_action(rng);
             program.main.push(action);
@@ -189,8 +191,8 @@ impl Program {
             77..80 => Action::RemoveOnCancel(rng.bool()),
             80..83 => Action::KeepDelayed(rng.bool()),
             83..87 => Action::KeepPeriodic(rng.bool()),
-            87..91 => Action::Shutdown,
-            91..93 => Action::Stop,
+            87..93 => Action::Shutdown,
+            93..95 => Action::Stop,
             _ => Action::Look,
         }
     }
