@@ -373,11 +373,12 @@ fn taking_the_last_task_out_lets_a_pool_terminate() {
         (OnCancel::KeepUntilDue, purge),
     ];
     for (on_cancel, take_out) in ways {
-        let (pool, _clock) = manual(3);
+        let (pool, clock) = manual(3);
         pool.set_on_cancel(on_cancel);
         pool.prestart_all_core_threads();
         let last = pool.schedule(HOUR, || ()).unwrap();
         pool.shutdown();
+        clock.wait_until_idle();
         assert!(pool.is_terminating() && last.is_queued());
         take_out(&pool, last);
         assert!(pool.await_termination(Duration::MAX));
