@@ -10,7 +10,7 @@ use punctual::{
     TaskHandle, TaskInfo, TaskState,
 };
 
-use crate::support::{Counter, Gate, HOUR, Log, STEP, block_worker, eventually, finish, manual};
+use crate::support::{Counter, Gate, HOUR, Log, eventually, finish, manual};
 
 const POLICIES: [OnCancel; 2] = [OnCancel::Remove, OnCancel::KeepUntilDue];
 
@@ -338,18 +338,20 @@ fn a_payload_whose_destructor_panics_is_contained() {
     drop(failure);
     assert_eq!(drops.get(), 1);
 
-    // Dropped by the worker: with the task that nobody watches, and in a body's destructor.
-    let blocker = block_worker(&pool, &gate);
-    let (body, captured) = (payload(true), payload(true));
+    // The worker drops the one payload with its task, the other after the destructor that it came from.
+    let (body, value) = (payload(true), payload(true));
     pool.execute(move || std::panic::panic_any(body)).unwrap();
-    let mut captured = Some(captured);
-    let captured = OnDrop(Box::new(move || std::panic::panic_any(captured.take().unwrap())));
-    let periodic = pool.schedule_at_fixed_rate(Duration::ZERO, STEP, keep(captured)).unwrap();
-    pool.execute(move || assert!(periodic.cancel())).unwrap();
+    let (held, mut value) = (gate.clone(), Some(value));
+    let unwanted = pool.submit(move || {
+        held.pass();
+        OnDrop(Box::new(move || std::panic::panic_any(value.take().unwrap())))
+    });
+    gate.await_arrivals(1);
+    assert!(unwanted.unwrap().cancel());
+    let behind = pool.submit(thread_id).unwrap();
     gate.open();
-    blocker.join().unwrap();
+    assert_eq!(behind.join().unwrap(), worker);
     clock.wait_until_idle();
     assert_eq!(drops.get(), 3);
-    assert_eq!(pool.submit(thread_id).unwrap().join().unwrap(), worker);
     finish(&pool);
 }
