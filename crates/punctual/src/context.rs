@@ -26,7 +26,22 @@ use crate::task::{Task, TaskId, TaskRef};
 #[derive(Clone)]
 struct Current {
     task: TaskRef,
-    pool: Weak<Pool>,
+    host: Host,
+}
+
+/// Where a task is run, and so by which clock it sleeps.
+#[derive(Clone)]
+pub(crate) enum Host {
+    /// For a pool, on a worker of it or by hand.
+    Pool(Weak<Pool>),
+    /// By whatever thread has it.
+    Nobody(Arc<dyn Clock>),
+}
+
+impl Current {
+    fn is_of(&self, pool: &Pool) -> bool {
+        matches!(&self.host, Host::Pool(host) if std::ptr::eq(host.as_ptr(), pool))
+    }
 }
 
 thread_local! {
@@ -40,8 +55,8 @@ pub(crate) struct Enter {
 }
 
 impl Enter {
-    pub(crate) fn new(task: TaskRef, pool: Weak<Pool>) -> Self {
-        let current = Some(Current { task, pool });
+    pub(crate) fn new(task: TaskRef, host: Host) -> Self {
+        let current = Some(Current { task, host });
         Self { outer: CURRENT.with(|cell| cell.replace(current)) }
     }
 }
@@ -88,7 +103,7 @@ fn address(pool: &Pool) -> usize {
 /// a task or a hook, or a thread that runs a task of the pool by hand.
 pub(crate) fn serves(pool: &Pool) -> bool {
     let works = SERVES.try_with(|serves| serves.borrow().contains(&address(pool))).unwrap_or(false);
-    works || current().is_some_and(|current| std::ptr::eq(current.pool.as_ptr(), pool))
+    works || current().is_some_and(|current| current.is_of(pool))
 }
 
 /// Whether the calling thread is running this very task.
@@ -218,13 +233,18 @@ impl TaskContext {
         if self.is_interrupted() { Err(Interrupted) } else { Ok(()) }
     }
 
-    /// Waits for `time` on the executor's clock. Outside a task it is the machine's clock.
+    /// Waits for `time` on the clock of the executor (or of the [`FutureTask`](crate::FutureTask)). Outside a
+    /// task it is the machine's.
     ///
     /// # Errors
     /// [`Interrupted`], at once, if the task has been or is asked to stop.
     pub fn sleep(&self, time: Duration) -> Result<(), Interrupted> {
-        match self.current.as_ref().and_then(|current| current.pool.upgrade()) {
-            Some(pool) => self.sleep_on(&*pool.clock, time),
+        match self.current.as_ref().map(|current| &current.host) {
+            Some(Host::Nobody(clock)) => self.sleep_on(&**clock, time),
+            Some(Host::Pool(pool)) => match pool.upgrade() {
+                Some(pool) => self.sleep_on(&*pool.clock, time),
+                None => self.sleep_on(&SystemClock::new(), time),
+            },
             None => self.sleep_on(&SystemClock::new(), time),
         }
     }

@@ -51,6 +51,8 @@ impl Panic {
     }
 
     /// Shows the payload to `look`; `None` if it was taken or is not a `P`.
+    ///
+    /// It is locked meanwhile: `look` must not ask this panic for its payload again.
     pub fn with_payload<P: Any, R>(&self, look: impl FnOnce(&P) -> R) -> Option<R> {
         let payload = self.shared.payload.lock().unwrap_or_else(PoisonError::into_inner);
         payload.as_deref()?.downcast_ref().map(look)

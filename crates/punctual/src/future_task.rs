@@ -8,7 +8,7 @@ use std::time::Duration;
 use punctual_engine::{Schedule, Tick};
 
 use crate::clock::{Clock, SystemClock};
-use crate::context::Enter;
+use crate::context::{Enter, Host};
 use crate::error::{Panic, TaskError, WaitError};
 use crate::observe::Unobserved;
 use crate::sync::Mutex;
@@ -58,14 +58,15 @@ impl<T: Send + 'static> FutureTask<T> {
     }
 
     /// Calls `hook` once, when the task is done, in the thread that got it there and after waiters have been
-    /// released. If it panics, the panic reaches whoever ended the task; the outcome stands.
+    /// released. If it panics, the panic reaches whoever ended the task; the outcome stands. A task that is
+    /// dropped without having ended drops the hook uncalled.
     #[must_use]
     pub fn on_done(self, hook: impl FnOnce(TaskState) + Send + 'static) -> Self {
         *self.hook.lock() = Some(Box::new(hook));
         self
     }
 
-    /// Lets timed waits go by `clock`. By default they go by the machine's.
+    /// Lets timed waits, and the body's [sleep](crate::TaskContext::sleep), go by `clock`. By default they go by the machine's.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -106,7 +107,7 @@ impl<T: Send + 'static> FutureTask<T> {
     }
 
     fn perform(&self, again: bool) -> Ended {
-        let _enter = Enter::new(Arc::clone(&self.erased), std::sync::Weak::new());
+        let _enter = Enter::new(Arc::clone(&self.erased), Host::Nobody(Arc::clone(&self.clock)));
         let run = Run { observer: &Unobserved, started: Tick::ZERO, again, count: &|| () };
         self.erased.perform(&run)
     }

@@ -58,9 +58,19 @@ impl<T> TaskHandle<T> {
         Self { task: Arc::clone(&self.task), pool: Arc::clone(&self.pool) }
     }
 
-    /// Takes a task that was completed by hand out of the queue.
-    pub(crate) fn forget_entry(&self) {
-        self.pool.discard(self.pool.remove(self.task()));
+    /// Ends the task with this outcome, and asks a running body to stop.
+    pub(crate) fn end_with(&self, outcome: Result<T, TaskError>) {
+        // Out of the queue first: whoever sees the outcome sees it gone.
+        let unlinked = self.pool.remove(self.task());
+        let waited = unlinked.is_some();
+        self.pool.discard(unlinked);
+        match self.task.complete(outcome) {
+            Ok(()) => {
+                self.task.interrupt();
+                self.pool.core.lock().counts.cancelled += u64::from(waited);
+            }
+            Err(late) => self.pool.discard(late),
+        }
     }
 
     // ---- looking

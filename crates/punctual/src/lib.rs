@@ -36,8 +36,8 @@
 //!   whoever sees the executor terminated.
 //! - Every handle resolves. A cancelled task that waits has dropped what it captured when `cancel` returns.
 //! - No closure, value, waker or hook of yours runs or is dropped under a lock of ours, and none of their panics
-//!   costs a thread or a task of others. The exceptions are named in [`DelayQueue::snapshot`] and
-//!   [`DelayQueue::retain`].
+//!   costs a thread or a task of others. The exceptions say so: [`DelayQueue::snapshot`],
+//!   [`DelayQueue::peek`], [`DelayQueue::retain`] and [`Panic::with_payload`].
 //!
 //! Not promised: how soon a thread is scheduled by the operating system, and fairness among workers.
 #![forbid(unsafe_code)]

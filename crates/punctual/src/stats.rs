@@ -7,7 +7,8 @@ use punctual_engine::RunState;
 /// What an executor was doing at one instant; see [`Scheduler::stats`](crate::Scheduler::stats).
 ///
 /// All numbers belong together: a task is counted as queued, active, completed or cancelled, never as two of
-/// them. A task counts as completed before its handle resolves, so whoever has the result sees it counted.
+/// them. (The exception is asked for: a cancelled entry that is [kept](crate::OnCancel::KeepUntilDue) still counts
+/// as queued.) A task counts as completed before its handle resolves, so whoever has the result sees it counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Stats {

@@ -99,9 +99,8 @@ fn expire<T: Send + 'static>(work: &TaskHandle<T>, verdict: impl FnOnce() -> Res
         return;
     }
     // A fallback that panics has spoken too: the work does not go on without a limit.
-    let outcome = unwind::catch(verdict).unwrap_or_else(|panic| Err(TaskError::Panicked(panic)));
-    if work.typed().complete(outcome).is_ok() {
-        work.forget_entry();
-        work.task().interrupt();
+    match unwind::catch(verdict).unwrap_or_else(|panic| Err(TaskError::Panicked(panic))) {
+        Err(TaskError::Cancelled) => drop(work.interrupt()),
+        outcome => work.end_with(outcome),
     }
 }

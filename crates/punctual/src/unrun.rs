@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::context::Enter;
+use crate::context::{Enter, Host};
 use crate::error::{Abandoned, TaskError};
 use crate::handle::Remaining;
 use crate::pool::Pool;
@@ -77,7 +77,7 @@ impl UnrunTask {
     pub fn run(mut self) -> bool {
         let task = self.task.take().expect("present until it is consumed");
         let pool = &self.pool;
-        let enter = Enter::new(Arc::clone(&task), Arc::downgrade(pool));
+        let enter = Enter::new(Arc::clone(&task), Host::Pool(Arc::downgrade(pool)));
         let count = || pool.core.lock().counts.completed += 1;
         let again = task.header().schedule.is_periodic();
         let run = Run { observer: &*pool.observer, started: pool.clock.now(), again, count: &count };

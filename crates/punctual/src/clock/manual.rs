@@ -124,6 +124,8 @@ impl ManualClock {
     /// Moves the clock by `step`, stopping at every instant that somebody waits for on the way, and returns
     /// when everything due has run.
     ///
+    /// At the very end of time a periodic task is due for ever: a clock is not meant to be moved there.
+    ///
     /// # Panics
     /// If work does not come to rest within a minute of real time: a body blocked on something that only the
     /// caller can give must be driven with [`jump`](Self::jump) instead. Also when called from a task that runs

@@ -122,7 +122,8 @@ impl Pool {
         if deadline == Tick::MAX && context::serves(self) {
             return Ok(false);
         }
-        let deadline = Some(deadline);
+        // The end of time does not come, not even for a clock that stands there.
+        let deadline = Some(deadline).filter(|deadline| *deadline < Tick::MAX);
         let wait = Wait::begin();
         let mut listening = false;
         let terminated = loop {

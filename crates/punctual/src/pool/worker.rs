@@ -10,7 +10,7 @@ use punctual_engine::{RunTimes, Tick};
 use super::core::Step;
 use super::tally::Tally;
 use super::{Pool, TaskRef};
-use crate::context::{Enter, Serve};
+use crate::context::{Enter, Host, Serve};
 use crate::error::TaskError;
 use crate::observe::Place;
 use crate::park::Parker;
@@ -90,7 +90,7 @@ impl Worker<'_> {
 
     fn run(&self, task: &TaskRef, now: Tick) {
         let pool = self.pool;
-        let enter = Enter::new(Arc::clone(task), Arc::downgrade(pool));
+        let enter = Enter::new(Arc::clone(task), Host::Pool(Arc::downgrade(pool)));
         let again = task.header().schedule.is_periodic();
         let run = Run { observer: &*pool.observer, started: now, again, count: &|| self.tally.finish() };
         let ended = task.perform(&run);
