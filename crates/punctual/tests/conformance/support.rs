@@ -95,6 +95,12 @@ pub(crate) fn block_worker(pool: &Executor, gate: &Gate) -> TaskHandle<()> {
     handle
 }
 
+/// Makes a worker that waits for a deadline look at the queue now: it must find nothing that is not due.
+pub(crate) fn look_round(pool: &Executor, clock: &ManualClock) {
+    pool.submit(|| ()).unwrap().join().unwrap();
+    clock.wait_until_idle();
+}
+
 /// Counts calls.
 #[derive(Clone, Default)]
 pub(crate) struct Counter(Arc<AtomicUsize>);
