@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use punctual::{Clock, Executor, ManualClock, TaskContext, TaskHandle, TaskState, Tick};
 
-use crate::support::{Counter, Gate, HOUR, Log, SHORT, STEP, elapsed, eventually, finish, manual};
+use crate::support::{
+    Counter, Gate, HOUR, Log, SHORT, STEP, elapsed, eventually, finish, look_round, manual,
+};
 
 const NANO: Duration = Duration::from_nanos(1);
 
@@ -54,6 +56,7 @@ pub(crate) fn first_run_waits_for_the_initial_delay(kind: Kind) {
     let ran = Counter::new();
     let handle = kind.start(&pool, 3 * STEP, STEP, ran.body());
     clock.advance(3 * STEP - NANO);
+    look_round(&pool, &clock);
     assert_eq!(ran.get(), 0);
     clock.advance(NANO);
     assert_eq!((ran.get(), handle.runs()), (1, 1));

@@ -10,7 +10,9 @@ use punctual::{
     Remaining, RunOutcome, Schedule, TaskContext, TaskHandle, TaskInfo, TaskState, WaitError,
 };
 
-use crate::support::{Counter, Gate, HOUR, Log, SHORT, STEP, block_worker, elapsed, finish, manual};
+use crate::support::{
+    Counter, Gate, HOUR, Log, PATIENCE, SHORT, STEP, block_worker, elapsed, finish, look_round, manual,
+};
 
 const NANO: Duration = Duration::from_nanos(1);
 
@@ -30,6 +32,7 @@ fn a_delayed_value_is_neither_early_nor_lost() {
     let (pool, clock) = manual(1);
     let handle = pool.schedule(STEP, || 7).unwrap();
     clock.advance(STEP - NANO);
+    look_round(&pool, &clock);
     assert!(!handle.is_done());
     assert!(handle.try_join().is_none());
     clock.advance(NANO);
@@ -60,6 +63,7 @@ fn a_delayed_task_without_a_value_runs_at_its_time() {
     let ran = Counter::new();
     let handle = pool.schedule(STEP, ran.body()).unwrap();
     clock.advance(STEP - NANO);
+    look_round(&pool, &clock);
     assert_eq!(ran.get(), 0);
     clock.advance(NANO);
     assert_eq!(ran.get(), 1);
@@ -414,7 +418,7 @@ fn an_interrupted_waiter_leaves_and_the_task_goes_on() {
     clock.wait_until_idle();
     assert_eq!((waiter.state(), endless.state()), (TaskState::Running, TaskState::Running));
     assert!(waiter.interrupt());
-    assert!(matches!(receiver.recv().unwrap(), Err(WaitError::Interrupted)));
+    assert!(matches!(receiver.recv_timeout(PATIENCE).unwrap(), Err(WaitError::Interrupted)));
     clock.wait_until_idle();
     assert_eq!(endless.state(), TaskState::Running);
     clock.advance(HOUR);
@@ -467,7 +471,7 @@ fn a_stop_interrupts_a_running_task_however_it_was_submitted() {
         assert_eq!(pool.stats().active, 1);
         assert_eq!(receiver.try_recv(), Err(mpsc::TryRecvError::Empty));
         drop(pool.shutdown_now());
-        assert_eq!(receiver.recv().unwrap(), Err(Interrupted));
+        assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), Err(Interrupted));
         assert!(pool.await_termination(Duration::MAX));
         assert_eq!(receiver.iter().count(), 0);
     }

@@ -75,23 +75,26 @@ fn equal_deadlines_run_in_submission_order() {
     finish(&pool);
 }
 
-/// ST-039: tasks without delay that queue up behind one another run in the order of their submission.
+/// ST-039: tasks without delay that queue up behind one another run in the order of their submission, on a clock
+/// that moves between them and on one that stands still.
 #[test]
 fn immediate_tasks_run_in_submission_order() {
-    let pool = Executor::new(1);
-    let (log, gate) = (Log::new(), Gate::new());
-    drop(block_worker(&pool, &gate));
-    for n in 0..20 {
-        match n % 3 {
-            0 => pool.execute(log.body(n)).unwrap(),
-            1 => drop(pool.submit(log.body(n)).unwrap()),
-            _ => drop(pool.schedule(Duration::ZERO, log.body(n)).unwrap()),
+    for pool in [Executor::new(1), manual(1).0] {
+        let (log, gate) = (Log::new(), Gate::new());
+        drop(block_worker(&pool, &gate));
+        for n in 0..20 {
+            match n % 3 {
+                0 => pool.execute(log.body(n)).unwrap(),
+                1 => drop(pool.submit(log.body(n)).unwrap()),
+                _ => drop(pool.schedule(Duration::ZERO, log.body(n)).unwrap()),
+            }
         }
+        let last = pool.submit(|| ()).unwrap();
+        gate.open();
+        last.join().unwrap();
+        assert_eq!(log.entries(), (0..20).collect::<Vec<i32>>());
+        finish(&pool);
     }
-    gate.open();
-    pool.submit(|| ()).unwrap().join().unwrap();
-    assert_eq!(log.entries(), (0..20).collect::<Vec<i32>>());
-    finish(&pool);
 }
 
 /// ST-040: a periodic task keeps its place among equals for ever, however often and however late before the common
