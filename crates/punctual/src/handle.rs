@@ -58,18 +58,10 @@ impl<T> TaskHandle<T> {
         Self { task: Arc::clone(&self.task), pool: Arc::clone(&self.pool) }
     }
 
-    /// Ends the task with this outcome, and asks a running body to stop.
-    pub(crate) fn end_with(&self, outcome: Result<T, TaskError>) {
-        // Out of the queue first: whoever sees the outcome sees it gone.
-        let unlinked = self.pool.remove(self.task());
-        let waited = unlinked.is_some();
-        self.pool.discard(unlinked);
-        match self.task.complete(outcome) {
-            Ok(()) => {
-                self.task.interrupt();
-                self.pool.core.lock().counts.cancelled += u64::from(waited);
-            }
-            Err(late) => self.pool.discard(late),
+    /// Ends the task with `outcome`, unless it is over, and asks a body that runs to stop.
+    pub(crate) fn complete(&self, outcome: Result<T, TaskError>) {
+        if self.pool.complete(&*self.task, outcome) {
+            self.task.interrupt();
         }
     }
 

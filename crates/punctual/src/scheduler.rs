@@ -7,7 +7,6 @@ use std::time::Duration;
 use punctual_engine::{Schedule, Tick};
 
 use crate::clock::Clock;
-use crate::context;
 use crate::error::{Abandoned, InvokeAllError, InvokeAnyError, RejectReason, Rejected, TaskError, WaitError};
 use crate::handle::{Remaining, TaskHandle};
 use crate::invoke;
@@ -55,7 +54,7 @@ impl Drop for Owner {
             OnDrop::Detach => pool.shutdown(),
             OnDrop::Join => {
                 pool.shutdown();
-                if !context::serves(pool) {
+                if !pool.is_served_here() {
                     let _ = pool.await_termination(None, false);
                 }
             }
@@ -233,7 +232,19 @@ impl Scheduler {
     /// Runs `task` as [`submit`](Self::submit) does, but if it has not ended after `timeout` it is
     /// [interrupted](TaskHandle::interrupt), whether it has begun or not.
     ///
-    /// The clock starts now. A task that ends in time takes its timeout with it.
+    /// The clock starts now. A task that ends in time takes its timeout with it. Timeouts have a thread of their
+    /// own, so they come in time however busy the pool is.
+    ///
+    /// ```
+    /// use punctual::{Executor, TaskContext};
+    /// use std::time::Duration;
+    ///
+    /// let pool = Executor::new(1);
+    /// let nap = || TaskContext::current().sleep(Duration::from_secs(3600));
+    /// let late = pool.submit_with_timeout(Duration::from_millis(1), nap)?;
+    /// assert!(late.join().unwrap_err().is_cancelled());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`execute`](Self::execute).
@@ -242,11 +253,15 @@ impl Scheduler {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        timeout::submit(self, timeout, task, || Err(TaskError::Cancelled))
+        timeout::submit(self, timeout, task, |work| {
+            work.interrupt();
+        })
     }
 
     /// As [`submit_with_timeout`](Self::submit_with_timeout), but when the time is over the handle resolves to
-    /// what `fallback` returns, or panics with.
+    /// what `fallback` returns, or panics with. A body that has begun is interrupted after that.
+    ///
+    /// Fallbacks are called one after the other, in the thread for timeouts, so they should be short.
     ///
     /// # Errors
     /// As [`execute`](Self::execute).
@@ -260,7 +275,7 @@ impl Scheduler {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        timeout::submit(self, timeout, task, move || Ok(fallback()))
+        timeout::submit(self, timeout, task, move |work| timeout::replace(work, fallback))
     }
 
     pub(crate) fn once<F, T>(
@@ -307,8 +322,16 @@ impl Scheduler {
         TaskHandle::new(cell, pool)
     }
 
-    /// Every task comes in here.
     fn enter<T, B>(&self, cell: Cell<T, B>, when: When) -> Result<TaskHandle<T>, Rejected<B>>
+    where
+        T: Send + 'static,
+        B: Body<T> + 'static,
+    {
+        self.place(Arc::new(cell), when)
+    }
+
+    /// Every task comes in here.
+    pub(crate) fn place<T, B>(&self, cell: Arc<Cell<T, B>>, when: When) -> Result<TaskHandle<T>, Rejected<B>>
     where
         T: Send + 'static,
         B: Body<T> + 'static,
@@ -323,7 +346,6 @@ impl Scheduler {
                 cell.decorate(decoration);
             }
         }
-        let cell = Arc::new(cell);
         let task: TaskRef = Arc::clone(&cell) as TaskRef;
         if let Err(reason) = pool.submit(&task, deadline, now) {
             self.refuse(&cell, task, (deadline, now), reason)?;
@@ -355,7 +377,10 @@ impl Scheduler {
             Rejection::Abort | Rejection::CallerRuns => {
                 let (body, decoration) = cell.take_back();
                 pool.discard(decoration);
-                return Err(Rejected::new(body.expect("a task that was refused has its body"), reason));
+                // Without its body it has been ended by its time limit, and the handle says so.
+                if let Some(body) = body {
+                    return Err(Rejected::new(body, reason));
+                }
             }
             Rejection::Discard => drop(unrun(task)),
             Rejection::DiscardOldest => {
@@ -494,7 +519,7 @@ impl Scheduler {
     pub fn close(&self) -> Result<(), WaitError> {
         let pool = self.pool();
         pool.shutdown();
-        if context::serves(pool) {
+        if pool.is_served_here() {
             return Err(WaitError::WouldDeadlock);
         }
         match pool.await_termination(None, true) {
@@ -534,8 +559,9 @@ impl Scheduler {
     /// All numbers at one instant.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let now = self.pool().clock.now();
-        self.pool().core.lock().stats(now)
+        let pool = self.pool();
+        let (now, timeouts) = (pool.clock.now(), pool.limits.len());
+        pool.core.lock().stats(now, timeouts)
     }
 
     /// The waiting tasks, the next to run first. A picture: it does not change, and the queue does not wait.
@@ -576,7 +602,7 @@ impl Scheduler {
     }
 }
 
-fn unwrap_once<F>(rejected: Rejected<Once<F>>) -> Rejected<F> {
+pub(crate) fn unwrap_once<F>(rejected: Rejected<Once<F>>) -> Rejected<F> {
     rejected.map(|Once(task)| task.expect("a task that was refused has not run"))
 }
 

@@ -34,6 +34,9 @@ pub struct Stats {
     pub cancelled: u64,
     /// Tasks that were refused.
     pub rejected: u64,
+    /// Tasks with a [timeout](crate::Scheduler::submit_with_timeout) that have not ended. Counted a little before
+    /// the other numbers.
+    pub timeouts: usize,
 }
 
 impl Stats {

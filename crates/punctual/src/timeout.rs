@@ -1,106 +1,181 @@
 //! A task with a limit on its time, from submission to end.
 //!
-//! Two tasks that know each other: the work, and a *limit* queued for the end of its time. The limit ends the
-//! work; the end of the work withdraws the limit. The limit is submitted first, so that there is no work
-//! without one; the work is announced to it through their [`Pact`].
+//! The limit is a task of its own, due when the time is over, and knows the work; the work, in a waker among those
+//! that wait for its end, owns the limit. Whichever comes first ends the other: the limit ends the work, and the
+//! end of the work drops the waker, which takes the limit out of its queue. So does the drop of work that was
+//! refused.
+//!
+//! # Where limits run
+//! Not in the pool of the work: there they would take room in the queue, be listed, counted and drained with the
+//! tasks of the user, and come too late whenever every thread is busy, perhaps with the very work that takes too
+//! long. From its first limit on a pool has a second one, [`Limits`], whose single thread does nothing else. It
+//! shares clock and spawner with the first, goes when it has been idle for a while, and is stopped when the first
+//! has run dry: what was drained from a pool has no limit any more.
 
-use std::mem;
+use std::io;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use crate::error::{Rejected, TaskError};
-use crate::handle::TaskHandle;
-use crate::scheduler::Scheduler;
+use punctual_engine::{Schedule, ShutdownPolicy};
+
+use crate::context;
+use crate::error::{Panic, RejectReason, Rejected, TaskError};
+use crate::handle::{CancelOnDrop, TaskHandle};
+use crate::observe::{Observer, Place};
+use crate::policy::{OnCancel, OnDrop, Rejection};
+use crate::pool::{Parts, Pool, Sizes};
+use crate::scheduler::{Scheduler, When, unwrap_once};
 use crate::sync::Mutex;
-use crate::task::Typed;
-use crate::unwind;
+use crate::task::{Cell, Header, Once, Task, Typed};
 
-/// What the two tasks share.
-struct Pact<T, V> {
-    target: Target<T>,
-    /// Says what the work ends with. Taken by whoever ends it: the limit, or the submitter if the time was over
-    /// before the work was known.
-    verdict: Option<V>,
+/// Idle time after which the thread for limits goes.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// The pool for the limits of another.
+pub(crate) struct Limits {
+    state: Mutex<State>,
 }
 
-enum Target<T> {
-    /// The work has not been submitted yet.
-    Unknown,
-    Known(Weak<dyn Typed<T>>),
-    Expired,
+struct State {
+    /// Made for the first limit.
+    pool: Option<Scheduler>,
+    /// The pool whose limits these are has terminated: there will be no more.
+    closed: bool,
 }
 
-/// A waker that withdraws the limit when the work is done.
-struct Withdraw(TaskHandle<()>);
+impl Limits {
+    pub(crate) fn new() -> Self {
+        Self { state: Mutex::new(State { pool: None, closed: false }) }
+    }
 
-impl Wake for Withdraw {
-    fn wake(self: Arc<Self>) {
-        self.0.cancel();
+    /// Where the next limit goes; `None` when the pool has terminated.
+    fn open(&self, pool: &Pool) -> Option<Scheduler> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return None;
+        }
+        Some(state.pool.get_or_insert_with(|| build(pool)).clone())
+    }
+
+    fn pool(&self) -> Option<Scheduler> {
+        self.state.lock().pool.clone()
+    }
+
+    /// How many limits wait.
+    pub(crate) fn len(&self) -> usize {
+        self.pool().map_or(0, |limits| limits.pool().core.lock().queue.len())
+    }
+
+    /// Drops every limit, for good. A fallback that runs goes on.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        let Some(limits) = self.pool() else { return };
+        let pool = limits.pool();
+        let (queued, running) = pool.stop();
+        for limit in queued {
+            pool.end(&*limit, TaskError::Cancelled);
+            pool.discard(limit);
+        }
+        pool.discard_all(running);
+    }
+
+    /// Waits until the thread of [closed](Self::close) limits is gone.
+    pub(crate) fn join(&self) {
+        if let Some(limits) = self.pool() {
+            let _ = limits.pool().await_termination(None, false);
+        }
+    }
+
+    /// Whether the calling thread is the one for these limits.
+    pub(crate) fn is_here(&self) -> bool {
+        self.pool().is_some_and(|limits| context::serves(limits.pool()))
     }
 }
 
-/// Submits `work` with a limit; at the end of its time the work ends with what `verdict` says.
-pub(crate) fn submit<F, T, V>(
+/// A pool that lives as `pool` does, with at most one thread, for limits.
+fn build(pool: &Pool) -> Scheduler {
+    let sizes = Sizes { core: 0, max: None, capacity: None, keep_alive: KEEP_ALIVE, core_times_out: false };
+    let limits = Pool::new(Parts {
+        clock: Arc::clone(&pool.clock),
+        observer: Arc::new(Mishaps(Arc::clone(&pool.observer))),
+        decorator: None,
+        timer_slack: pool.timer_slack,
+        thread_name: format!("{}-limits", pool.thread_name),
+        threads_numbered: false,
+        spawner: Arc::clone(&*pool.spawner.lock()),
+        rejection: Rejection::Abort,
+        sizes,
+        policy: ShutdownPolicy::default(),
+        on_cancel: OnCancel::Remove,
+    });
+    Scheduler::new(limits, OnDrop::Detach)
+}
+
+/// Passes on what went wrong. Runs of limits are nobody's business.
+struct Mishaps(Arc<dyn Observer>);
+
+impl Observer for Mishaps {
+    fn spawn_failed(&self, error: &io::Error) {
+        self.0.spawn_failed(error);
+    }
+
+    fn contained(&self, place: Place, panic: &Panic) {
+        self.0.contained(place, panic);
+    }
+}
+
+/// A waker that withdraws the limit when it is woken or dropped.
+struct Withdraw {
+    _limit: CancelOnDrop<()>,
+}
+
+impl Wake for Withdraw {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Submits `work` with a limit; at the end of its time `expire` is called to end it, if it has not ended.
+pub(crate) fn submit<F, T>(
     scheduler: &Scheduler,
     timeout: Duration,
     work: F,
-    verdict: V,
+    expire: impl FnOnce(&TaskHandle<T>) + Send + 'static,
 ) -> Result<TaskHandle<T>, Rejected<F>>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
-    V: FnOnce() -> Result<T, TaskError> + Send + 'static,
 {
-    let pact = Arc::new(Mutex::new(Pact { target: Target::Unknown, verdict: Some(verdict) }));
-    let limit = {
-        let (pact, pool) = (Arc::clone(&pact), Arc::downgrade(scheduler.pool()));
-        scheduler.schedule(timeout, move || {
-            let mut pact = pact.lock();
-            let Target::Known(work) = mem::replace(&mut pact.target, Target::Expired) else { return };
-            let verdict = pact.verdict.take();
-            drop(pact);
-            if let (Some(work), Some(pool), Some(verdict)) = (work.upgrade(), pool.upgrade(), verdict) {
-                expire(&TaskHandle::new(work, &pool), verdict);
+    let pool = scheduler.pool();
+    let cell = Arc::new(Cell::new(Header::new(None, Schedule::Once), Once(Some(work))));
+    // Without limits there is no pool either, and the work is refused in whatever way it refuses.
+    if let Some(limits) = pool.limits.open(pool) {
+        let (owner, typed): (Weak<Pool>, Arc<dyn Typed<T>>) = (Arc::downgrade(pool), cell.clone());
+        let target = Arc::downgrade(&typed);
+        let limit = limits.schedule(timeout, move || {
+            if let (Some(work), Some(pool)) = (target.upgrade(), owner.upgrade()) {
+                expire(&TaskHandle::new(work, &pool));
             }
-        })
-    };
-    let limit = match limit {
-        Ok(limit) => limit,
-        Err(rejected) => return Err(Rejected::new(work, rejected.reason())),
-    };
-    let handle = match scheduler.submit(work) {
-        Ok(handle) => handle,
-        Err(rejected) => {
-            limit.cancel();
-            return Err(rejected);
+        });
+        match limit {
+            // Before the work is submitted, so that it cannot end without taking its limit along.
+            Ok(limit) => {
+                cell.listen(&Waker::from(Arc::new(Withdraw { _limit: limit.cancel_on_drop() })));
+            }
+            // Closed meanwhile.
+            Err(rejected) if rejected.reason() == RejectReason::ShutDown => {}
+            Err(rejected) => {
+                let (body, _) = cell.take_back();
+                let work = body.and_then(|Once(work)| work).expect("work without a limit has not begun");
+                return Err(Rejected::new(work, rejected.reason()));
+            }
         }
-    };
-    let mut shared = pact.lock();
-    if let Target::Expired = shared.target {
-        let verdict = shared.verdict.take();
-        drop(shared);
-        if let Some(verdict) = verdict {
-            expire(&handle, verdict);
-        }
-        return Ok(handle);
     }
-    shared.target = Target::Known(Arc::downgrade(handle.typed()));
-    drop(shared);
-    let withdraw = Waker::from(Arc::new(Withdraw(limit)));
-    if !handle.task().listen(&withdraw) {
-        withdraw.wake();
-    }
-    Ok(handle)
+    scheduler.place(cell, When::After(Duration::ZERO)).map_err(unwrap_once)
 }
 
-fn expire<T: Send + 'static>(work: &TaskHandle<T>, verdict: impl FnOnce() -> Result<T, TaskError>) {
-    if work.is_done() {
-        return;
-    }
-    // A fallback that panics has spoken too: the work does not go on without a limit.
-    match unwind::catch(verdict).unwrap_or_else(|panic| Err(TaskError::Panicked(panic))) {
-        Err(TaskError::Cancelled) => drop(work.interrupt()),
-        outcome => work.end_with(outcome),
+/// Ends work whose time is over with what `fallback` returns, or with its panic: it does not go on without a limit.
+pub(crate) fn replace<T>(work: &TaskHandle<T>, fallback: impl FnOnce() -> T) {
+    if !work.is_done() {
+        work.complete(crate::unwind::catch(fallback).map_err(TaskError::Panicked));
     }
 }

@@ -101,6 +101,7 @@ impl Pool {
     /// The one call for which `begin_tidying` was true comes here.
     pub(super) fn tidy(&self) {
         let _serve = Serve::new(self);
+        self.limits.close();
         self.contain(Place::Terminated, unwind::catch(|| self.observer.terminated()));
         let mut core = self.core.lock();
         core.state = RunState::Terminated;
@@ -119,7 +120,7 @@ impl Pool {
         heed: bool,
     ) -> Result<bool, Interrupted> {
         let deadline = timeout.map_or(Tick::MAX, |timeout| self.clock.now().after(timeout));
-        if deadline == Tick::MAX && context::serves(self) {
+        if deadline == Tick::MAX && self.is_served_here() {
             return Ok(false);
         }
         // The end of time does not come, not even for a clock that stands there.
@@ -151,8 +152,14 @@ impl Pool {
         drop(wait);
         if terminated == Ok(true) {
             self.join_threads();
+            self.limits.join();
         }
         terminated
+    }
+
+    /// Whether the calling thread works for the pool, or for its limits, and so must not wait for its end.
+    pub(crate) fn is_served_here(&self) -> bool {
+        context::serves(self) || self.limits.is_here()
     }
 
     /// The workers have left the pool; their threads have a few instructions to go.

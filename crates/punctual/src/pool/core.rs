@@ -354,7 +354,7 @@ impl Core {
 
     // ---- reading
 
-    pub(crate) fn stats(&self, now: Tick) -> Stats {
+    pub(crate) fn stats(&self, now: Tick, timeouts: usize) -> Stats {
         let (mut active, mut completed) = (0, self.counts.completed);
         for worker in self.workers.iter().flatten() {
             let (busy, done) = worker.tally.read();
@@ -374,6 +374,7 @@ impl Core {
             completed,
             cancelled: self.counts.cancelled,
             rejected: self.counts.rejected,
+            timeouts,
         }
     }
 }

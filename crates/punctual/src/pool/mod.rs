@@ -4,8 +4,9 @@
 //! One lock, `core`, guards queue, state, sizes and worker list. It is held for a few hundred nanoseconds: no
 //! user code runs under it, nothing is dropped under it that a user gave us, nobody is woken under it.
 //!
-//! Order: `threads`, `core`, then a task's own lock. The clock may be asked for the time under `core`; a clock never calls
-//! back. `spawner` and `rejection` are read by cloning and held for nothing else.
+//! Order: `threads`, `core`, then a task's own lock. The clock may be asked for the time under `core`; a clock
+//! never calls back. `spawner`, `rejection` and the lock of `limits` are held for reading by cloning and for
+//! nothing else.
 //!
 //! # The life of a submission
 //! [`submit`](Pool::submit) decides under the lock ([`Core::accept`]): refused, or queued. Then, unlocked, it
@@ -43,7 +44,8 @@ use crate::error::{Abandoned, Panic, RejectReason, TaskError};
 use crate::observe::{Observer, Place};
 use crate::policy::{OnCancel, Rejection};
 use crate::sync::Mutex;
-use crate::task::{EndedEarly, Task, TaskRef, TaskState};
+use crate::task::{EndedEarly, Task, TaskRef, TaskState, Typed};
+use crate::timeout::Limits;
 use crate::unwind;
 
 pub(crate) struct Pool {
@@ -57,6 +59,7 @@ pub(crate) struct Pool {
     pub(crate) core: Mutex<Core>,
     pub(crate) spawner: Mutex<Arc<dyn Spawner>>,
     pub(crate) rejection: Mutex<Rejection>,
+    pub(crate) limits: Limits,
     /// Threads being joined by whoever saw the pool terminated. Taken before `core`.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -95,6 +98,7 @@ impl Pool {
             core: Mutex::new(Core::new(parts.sizes, parts.policy, parts.on_cancel)),
             spawner: Mutex::new(parts.spawner),
             rejection: Mutex::new(parts.rejection),
+            limits: Limits::new(),
             threads: Mutex::new(Vec::new()),
         })
     }
@@ -233,6 +237,17 @@ impl Pool {
         let ended = task.end(TaskError::Cancelled, &mut |was| unlinked = self.forget(task, was));
         self.discard(unlinked);
         self.ended(ended)
+    }
+
+    /// As [`cancel`](Self::cancel), but with an outcome of the caller's.
+    pub(crate) fn complete<T>(&self, task: &dyn Typed<T>, outcome: Result<T, TaskError>) -> bool {
+        let mut unlinked = None;
+        let forget = &mut |was| unlinked = self.forget(task.as_task(), was);
+        let refused = task.complete_early(outcome, forget).err();
+        self.discard(unlinked);
+        let completed = refused.is_none();
+        self.discard(refused);
+        completed
     }
 
     /// Ends a task that is no longer queued; false if it is over.

@@ -97,7 +97,15 @@ pub(crate) trait Typed<T>: Task {
     /// As `take`, but `waker` is registered as the handle's future if there is no outcome yet.
     fn poll(&self, waker: &Waker) -> Option<Result<T, TaskError>>;
     /// Ends the task with this outcome, unless it has one: then that of the caller comes back.
-    fn complete(&self, outcome: Result<T, TaskError>) -> Result<(), Result<T, TaskError>>;
+    fn complete(&self, outcome: Result<T, TaskError>) -> Result<(), Result<T, TaskError>> {
+        self.complete_early(outcome, &mut |_| ())
+    }
+    /// As `complete`, for a task that may be queued; `unlink` is called as by [`Task::end`].
+    fn complete_early(
+        &self,
+        outcome: Result<T, TaskError>,
+        unlink: &mut dyn FnMut(TaskState),
+    ) -> Result<(), Result<T, TaskError>>;
 }
 
 /// What came of an attempt to end a task.
@@ -360,12 +368,18 @@ where
         outcome
     }
 
-    fn complete(&self, outcome: Result<T, TaskError>) -> Result<(), Result<T, TaskError>> {
+    fn complete_early(
+        &self,
+        outcome: Result<T, TaskError>,
+        unlink: &mut dyn FnMut(TaskState),
+    ) -> Result<(), Result<T, TaskError>> {
         let mut inner = self.inner.lock();
+        let was = inner.phase.state();
         let waiters = Self::settle(&mut inner, outcome)?;
         // A task completed by hand while it waited gives up its body, as one that is cancelled does.
         let (body, decoration) = (inner.body.take(), inner.decoration.take());
         drop(inner);
+        unlink(was);
         let _ = throw_away(body, decoration);
         waiters.wake();
         Ok(())
