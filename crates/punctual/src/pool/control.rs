@@ -15,7 +15,7 @@
 //! - *Stop and a task just taken:* a worker notes the task it takes under the lock, so a stop, which reads the
 //!   notes under the same lock, interrupts it however little of it has begun.
 //! - *Shutdown and a submission:* one lock, so a submission is accepted before the shutdown, and then treated
-//!   as its policy says, or refused.
+//!   as its policy says, or refused. The clock is read under it, too: what was accepted as due is due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,12 +34,12 @@ use crate::unwind;
 
 impl Pool {
     pub(crate) fn shutdown(self: &Arc<Self>) {
-        let now = self.clock.now();
         let mut core = self.core.lock();
         if core.state == RunState::Running {
             core.state = RunState::Shutdown;
         }
-        let forbidden = core.enforce_policy(now);
+        // Read under the lock: a task that was queued as due must be due here, too.
+        let forbidden = core.enforce_policy(self.clock.now());
         self.after_removal(core);
         for task in &forbidden {
             self.end(&**task, TaskError::Cancelled);
@@ -171,11 +171,10 @@ impl Pool {
     }
 
     pub(crate) fn set_policy(self: &Arc<Self>, kind: Leftover, keep: Keep) {
-        let now = self.clock.now();
         let mut core = self.core.lock();
         core.policy = core.policy.with(kind, keep);
         let concerns = core.state != RunState::Running && keep == Keep::Cancel;
-        let forbidden = if concerns { core.enforce_policy(now) } else { Vec::new() };
+        let forbidden = if concerns { core.enforce_policy(self.clock.now()) } else { Vec::new() };
         self.after_removal(core);
         for task in &forbidden {
             self.end(&**task, TaskError::Cancelled);
