@@ -10,8 +10,9 @@
 //!
 //! # Protocol
 //! - *Who ends the pool:* whichever call finds under the lock that nothing is left ([`Core::begin_tidying`],
-//!   true once): the last worker to go, or the call that shut down a pool without workers. It runs the
-//!   terminated hook unlocked, and only then are waiters released.
+//!   true once): the last worker to go, the call that shut down a pool without workers, or the last call to
+//!   end tasks that it took out of the queue. It runs the terminated hook unlocked, and only then are waiters
+//!   released.
 //! - *Stop and a task just taken:* a worker notes the task it takes under the lock, so a stop, which reads the
 //!   notes under the same lock, interrupts it however little of it has begun.
 //! - *Shutdown and a submission:* one lock, so a submission is accepted before the shutdown, and then treated
@@ -40,11 +41,7 @@ impl Pool {
         }
         // Read under the lock: a task that was queued as due must be due here, too.
         let forbidden = core.enforce_policy(self.clock.now());
-        self.after_removal(core);
-        for task in &forbidden {
-            self.end(&**task, TaskError::Cancelled);
-        }
-        self.discard_all(forbidden);
+        self.end_all(core, forbidden, &TaskError::Cancelled);
         self.rescue();
     }
 
@@ -67,12 +64,8 @@ impl Pool {
         if core.live > 0 || core.asking > 0 || core.queue.is_empty() {
             return;
         }
-        let stranded = core.queue.drain();
-        self.after_removal(core);
-        for fired in &stranded {
-            self.end(&*fired.value, TaskError::Abandoned(Abandoned::NoWorker));
-        }
-        self.discard_all(stranded);
+        let stranded = core.queue.drain().into_iter().map(|fired| fired.value).collect();
+        self.end_all(core, stranded, &TaskError::Abandoned(Abandoned::NoWorker));
     }
 
     /// Stops: returns what was queued, and what runs, for the caller to interrupt or leave.
@@ -96,6 +89,24 @@ impl Pool {
         if over {
             self.tidy();
         }
+    }
+
+    /// Ends tasks that were taken out of the queue under this lock. The pool is not over before they are.
+    pub(super) fn end_all(&self, mut core: MutexGuard<'_, Core>, tasks: Vec<TaskRef>, error: &TaskError) {
+        if tasks.is_empty() {
+            return self.after_removal(core);
+        }
+        core.ending += 1;
+        self.after_removal(core);
+        let serve = Serve::new(self);
+        for task in &tasks {
+            self.end(&**task, error.clone());
+        }
+        self.discard_all(tasks);
+        drop(serve);
+        let mut core = self.core.lock();
+        core.ending -= 1;
+        self.after_removal(core);
     }
 
     /// The one call for which `begin_tidying` was true comes here.
@@ -175,11 +186,7 @@ impl Pool {
         core.policy = core.policy.with(kind, keep);
         let concerns = core.state != RunState::Running && keep == Keep::Cancel;
         let forbidden = if concerns { core.enforce_policy(self.clock.now()) } else { Vec::new() };
-        self.after_removal(core);
-        for task in &forbidden {
-            self.end(&**task, TaskError::Cancelled);
-        }
-        self.discard_all(forbidden);
+        self.end_all(core, forbidden, &TaskError::Cancelled);
     }
 
     /// Changes the sizes if the result makes sense, and lets every worker look at them anew.

@@ -44,6 +44,8 @@ pub(crate) struct Core {
     pub(crate) newborn: usize,
     /// Threads that are asking the spawner for a worker and will look what came of it.
     pub(crate) asking: usize,
+    /// Calls that have taken tasks out of the queue and are still ending them.
+    pub(crate) ending: usize,
     pub(crate) counts: Counts,
     /// Wakes whoever waits for termination.
     pub(crate) termination: Vec<Waker>,
@@ -104,6 +106,7 @@ impl Core {
             present: 0,
             newborn: 0,
             asking: 0,
+            ending: 0,
             counts: Counts::default(),
             termination: Vec::new(),
             threads: Vec::new(),
@@ -313,7 +316,7 @@ impl Core {
 
     /// Whether the caller is to end the pool: true once.
     pub(crate) fn begin_tidying(&mut self) -> bool {
-        let finished = is_finished(self.state, self.queue.is_empty(), self.present);
+        let finished = self.ending == 0 && is_finished(self.state, self.queue.is_empty(), self.present);
         if finished {
             self.state = RunState::Tidying;
         }

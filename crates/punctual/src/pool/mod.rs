@@ -299,12 +299,10 @@ impl Pool {
     /// Throws the earliest queued task out; false if there is none.
     pub(crate) fn displace(&self) -> bool {
         let mut core = self.core.lock();
-        let oldest = core.queue.pop();
-        self.after_removal(core);
-        let Some(oldest) = oldest else { return false };
-        self.end(&*oldest.value, TaskError::Abandoned(Abandoned::Displaced));
-        self.discard(oldest.value);
-        true
+        let oldest: Vec<TaskRef> = core.queue.pop().map(|fired| fired.value).into_iter().collect();
+        let found = !oldest.is_empty();
+        self.end_all(core, oldest, &TaskError::Abandoned(Abandoned::Displaced));
+        found
     }
 
     // ---- user code and its remains
