@@ -8,9 +8,16 @@
 //! a user's does to itself is beyond help, but two of them are never dropped together: one [`discard`] each.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 
+use crate::completion::CompletionQueue;
+use crate::context::TaskContext;
+use crate::delay_queue::DelayQueue;
 use crate::error::Panic;
+use crate::future_task::FutureTask;
+use crate::handle::TaskHandle;
+use crate::pool::Pool;
+use crate::unrun::UnrunTask;
 
 /// Calls `f`; a panic comes back as a value.
 pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
@@ -29,3 +36,26 @@ pub(crate) fn bury(payload: Option<Box<dyn Any + Send>>) {
         std::mem::forget(another);
     }
 }
+
+// What a user holds can be used after a panic was caught, like a mutex: no call of theirs that unwinds leaves
+// anything of ours half-way. The compiler cannot see it through trait objects.
+
+impl RefUnwindSafe for Pool {}
+
+impl<T> UnwindSafe for TaskHandle<T> {}
+impl<T> RefUnwindSafe for TaskHandle<T> {}
+
+impl UnwindSafe for UnrunTask {}
+impl RefUnwindSafe for UnrunTask {}
+
+impl UnwindSafe for TaskContext {}
+impl RefUnwindSafe for TaskContext {}
+
+impl<T> UnwindSafe for FutureTask<T> {}
+impl<T> RefUnwindSafe for FutureTask<T> {}
+
+impl<T> UnwindSafe for CompletionQueue<T> {}
+impl<T> RefUnwindSafe for CompletionQueue<T> {}
+
+impl<T> UnwindSafe for DelayQueue<T> {}
+impl<T> RefUnwindSafe for DelayQueue<T> {}
