@@ -191,6 +191,8 @@ impl<T, B> Cell<T, B> {
         }
         let body = inner.body.take()?;
         inner.phase = Phase::Running;
+        // Under the lock: once a cancel has returned the count stands.
+        self.header.count_run();
         Some(Work { body, decoration: inner.decoration.take() })
     }
 

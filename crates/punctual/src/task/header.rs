@@ -43,7 +43,7 @@ pub(crate) struct Header {
     key: AtomicU64,
     /// Written under the pool's lock whenever the task is queued.
     deadline: AtomicU64,
-    /// Bodies begun. Written by the one thread that runs the task.
+    /// Runs begun. Written by the one thread that runs the task, under the cell's lock.
     runs: AtomicU64,
     /// Set by whoever interrupts; read by the body.
     interrupted: AtomicBool,
@@ -97,10 +97,8 @@ impl Header {
         self.runs.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn count_run(&self) -> u64 {
-        let runs = self.runs.load(Ordering::Relaxed) + 1;
-        self.runs.store(runs, Ordering::Relaxed);
-        runs
+    pub(crate) fn count_run(&self) {
+        self.runs.store(self.runs.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Acquire and Release: what was done before interrupting is seen by the body that notices.

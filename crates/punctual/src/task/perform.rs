@@ -45,7 +45,6 @@ where
         let Some(mut work) = self.start() else {
             return Ended::Skipped;
         };
-        self.header().count_run();
         let outcome = self.call_with_hooks(&mut work, run);
         match outcome {
             Ok(value) if run.again => {
