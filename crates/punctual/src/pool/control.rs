@@ -45,10 +45,11 @@ impl Pool {
         self.rescue();
     }
 
-    /// If tasks are queued and no worker lives, tries once to get one; failing that they end here.
+    /// If tasks are queued and no worker lives, tries once to get one; failing that they end here. If others are
+    /// asking, the last of them sees to it.
     pub(super) fn rescue(self: &Arc<Self>) {
         let mut core = self.core.lock();
-        if core.live > 0 || core.queue.is_empty() {
+        if core.live > 0 || core.asking > 0 || core.queue.is_empty() {
             return;
         }
         let index = core.add_worker();

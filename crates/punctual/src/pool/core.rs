@@ -42,7 +42,8 @@ pub(crate) struct Core {
     pub(crate) present: usize,
     /// Workers that were asked for and have not looked at the queue yet.
     pub(crate) newborn: usize,
-    /// Threads that are asking the spawner for a worker and will look what came of it.
+    /// Threads that are asking the spawner for a worker and will look what came of it. The pool does not end
+    /// before they have: the handle of the new thread is still in their hands.
     pub(crate) asking: usize,
     /// Calls that have taken tasks out of the queue and are still ending them.
     pub(crate) ending: usize,
@@ -316,7 +317,8 @@ impl Core {
 
     /// Whether the caller is to end the pool: true once.
     pub(crate) fn begin_tidying(&mut self) -> bool {
-        let finished = self.ending == 0 && is_finished(self.state, self.queue.is_empty(), self.present);
+        let busy = self.present + self.asking + self.ending;
+        let finished = is_finished(self.state, self.queue.is_empty(), busy);
         if finished {
             self.state = RunState::Tidying;
         }

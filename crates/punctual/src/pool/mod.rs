@@ -23,6 +23,7 @@ mod spawn;
 mod tally;
 mod worker;
 
+use std::io;
 use std::mem;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -39,6 +40,7 @@ pub(crate) use self::spawn::ThreadSpawner;
 pub use self::spawn::{Spawner, WorkerThread};
 use self::tally::Tally;
 use crate::clock::Clock;
+use crate::context::Serve;
 use crate::decorate::Decorator;
 use crate::error::{Abandoned, Panic, RejectReason, TaskError};
 use crate::observe::{Observer, Place};
@@ -150,6 +152,7 @@ impl Pool {
     /// Finds a thread for the worker whose place is `index`; says whether. If none is found the place is free
     /// again, and if no other worker lives the caller sees to what is queued.
     fn spawn(self: &Arc<Self>, index: usize) -> bool {
+        let serve = Serve::new(self);
         self.clock.worker_started();
         let mut core = self.core.lock();
         core.asking += 1;
@@ -164,38 +167,46 @@ impl Pool {
         let worker = WorkerThread::new(Arc::clone(self), index, name, Arc::clone(&asked));
         let spawned = unwind::catch(move || spawner.spawn(worker));
         let lost = asked.is_over();
+        let (thread, started) = self.told_of_failure(spawned, lost);
+        drop(serve);
         let mut core = self.core.lock();
         core.asking -= 1;
+        let (finished, alive) = mem::take(&mut core.threads).into_iter().partition(JoinHandle::is_finished);
+        core.threads = alive;
+        core.threads.extend(thread);
+        self.after_removal(core);
+        join_all(finished);
+        started
+    }
+
+    /// The thread that came of asking, and whether the worker runs on it; if not, the observer knows now.
+    fn told_of_failure(
+        &self,
+        spawned: Result<io::Result<Option<JoinHandle<()>>>, Panic>,
+        lost: bool,
+    ) -> (Option<JoinHandle<()>>, bool) {
         match spawned {
             Ok(Ok(thread)) => {
-                let (finished, alive) =
-                    mem::take(&mut core.threads).into_iter().partition(JoinHandle::is_finished);
-                core.threads = alive;
-                core.threads.extend(thread);
-                drop(core);
-                join_all(finished);
                 if lost {
                     self.tell_lost();
                 }
-                !lost
+                (thread, !lost)
             }
             Ok(Err(error)) => {
-                drop(core);
                 // The error is dropped in there: it may be one of the user's own.
                 let told = unwind::catch(move || self.observer.spawn_failed(&error));
                 self.contain(Place::Spawner, told);
-                false
+                (None, false)
             }
             Err(panic) => {
-                drop(core);
                 self.contain(Place::Spawner, Err(panic));
-                false
+                (None, false)
             }
         }
     }
 
     fn tell_lost(&self) {
-        let error = std::io::Error::other("the spawner dropped the worker");
+        let error = io::Error::other("the spawner dropped the worker");
         self.contain(Place::Spawner, unwind::catch(|| self.observer.spawn_failed(&error)));
     }
 

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use punctual::{
-    Abandoned, Executor, ManualClock, RejectReason, Spawner, TaskError, TaskHandle, TaskState, WaitError,
-    WorkerThread,
+    Abandoned, Executor, ManualClock, Observer, OnDrop, RejectReason, Spawner, TaskError, TaskHandle,
+    TaskState, WaitError, WorkerThread,
 };
 
 use crate::support::{Counter, STEP, finish};
@@ -147,4 +147,28 @@ fn threads_that_crash_on_their_way_out_do_not_keep_the_pool_from_its_end() {
         pool.resize(2).unwrap();
     }
     finish(&pool);
+}
+
+/// Closes its executor when it has no threads.
+#[derive(Clone, Default)]
+struct Closer(Arc<Mutex<Option<Executor>>>, Counter);
+
+impl Observer for Closer {
+    fn spawn_failed(&self, _: &io::Error) {
+        let executor = self.0.lock().unwrap().take().expect("told once");
+        assert!(matches!(executor.close(), Err(WaitError::WouldDeadlock)));
+        self.1.hit();
+    }
+}
+
+#[test]
+fn an_executor_without_threads_may_be_closed_by_whoever_is_told() {
+    let closer = Closer::default();
+    let spawner = Unreliable { nth: 1, how: Failure::Error, calls: AtomicUsize::new(0) };
+    let builder = Executor::builder().spawner(spawner).observer(closer.clone()).on_drop(OnDrop::Join);
+    let pool = builder.build().unwrap();
+    *closer.0.lock().unwrap() = Some(pool.clone());
+    assert_eq!(pool.submit(|| ()).unwrap_err().reason(), RejectReason::NoWorker);
+    assert_eq!(closer.1.get(), 1);
+    assert!(pool.await_termination(Duration::MAX));
 }
