@@ -59,11 +59,16 @@
 //! Memory for an entry: 24 bytes of stamp in leaves that are 70 to 100 % full, in the slab 8 bytes and the value.
 //!
 //! # Paths not taken
-//! - *A radix wheel on the bits of (deadline xor base).* It inserts faster than this, 25 ns against 60. But when
-//!   its base enters a wide slot everything in it moves at once: 306,176 entries in one pop at a million pending,
-//!   and splitting slots ahead of time made every operation dearer (hold 67 → 141 ns at 100,000) and still left
-//!   1,249. It needs a side heap for orders below its base, and cannot tell its minimum without a scan.
-//! - *A heap.* See [`heap`](ReferenceHeap): every pop is a walk through memory, 2–4 times as dear as here.
+//! Times are medians of five interleaved rounds in one program on a busy two-core machine: read them as ratios,
+//! and differences below a third as none. Those of the wheel are from prototypes in another run.
+//!
+//! - *A radix wheel on the bits of (deadline xor base).* Its inserts were cheaper, 22 to 76 ns. But when its base
+//!   enters a wide slot everything in it moves at once: 306,176 entries in one pop at a million pending. Splitting
+//!   slots ahead of time still left 1,249 and doubled the price of a hold (67–74 → 141–166 ns at 100,000). It needs
+//!   a side heap for orders below its base, and cannot tell its minimum without a scan.
+//! - *A heap.* See [`ReferenceHeap`]. Random inserts are cheaper there: 73 against 108 ns at 100,000 entries, 78
+//!   against 176 at a million. But every pop is a walk through memory, and firing is what makes a timer late: pop
+//!   and insert together 385 against 200, and 799 against 359.
 //! - *Sorted leaves, a B-tree:* each insert moves half a leaf, and most timers are cancelled before anyone asks
 //!   for their order.
 //! - *Removing a cancelled stamp at once:* needs its position in the slot, written on every move of every stamp.
@@ -71,8 +76,8 @@
 //! - *No link, and one count of the dead for all:* cancel touches one line less, but a run of dead leaves behind
 //!   the front can be as long as the queue, and the pop that meets it pauses.
 //! - *An inbox:* inserts gathered in an unsorted pile and moved into their leaves 128 at a time, so that cache
-//!   misses overlap. Measured: insert 62 → 75 ns at 100,000, 120 → 115 at a million. Not worth a second place
-//!   where an entry may be.
+//!   misses overlap. Pop and insert at a million entries 371 → 291 ns, perhaps a gain; nothing at 100,000 or for
+//!   inserts alone. Left until a quiet machine says more: it is a second place where an entry may be.
 
 mod front;
 mod heap;
