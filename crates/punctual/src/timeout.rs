@@ -98,7 +98,7 @@ fn build(pool: &Pool) -> Scheduler {
     let sizes = Sizes { core: 0, max: None, capacity: None, keep_alive: KEEP_ALIVE, core_times_out: false };
     let limits = Pool::new(Parts {
         clock: Arc::clone(&pool.clock),
-        observer: Arc::new(Mishaps(Arc::clone(&pool.observer))),
+        observer: Arc::new(Backstage(Arc::clone(&pool.observer))),
         decorator: None,
         timer_slack: pool.timer_slack,
         thread_name: format!("{}-limits", pool.thread_name),
@@ -112,10 +112,18 @@ fn build(pool: &Pool) -> Scheduler {
     Scheduler::new(limits, OnDrop::Detach)
 }
 
-/// Passes on what went wrong. Runs of limits are nobody's business.
-struct Mishaps(Arc<dyn Observer>);
+/// Passes on what concerns threads, and what went wrong. Runs of limits are nobody's business.
+struct Backstage(Arc<dyn Observer>);
 
-impl Observer for Mishaps {
+impl Observer for Backstage {
+    fn worker_started(&self) {
+        self.0.worker_started();
+    }
+
+    fn worker_stopped(&self) {
+        self.0.worker_stopped();
+    }
+
     fn spawn_failed(&self, error: &io::Error) {
         self.0.spawn_failed(error);
     }
