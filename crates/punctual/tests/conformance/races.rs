@@ -1,17 +1,17 @@
 //! Submissions that race with shutdown.
 
 use std::io;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, OnceLock};
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
 use punctual::{
-    Abandoned, Executor, Interrupted, InvokeAllError, Keep, Leftover, ManualClock, Observer, RejectReason,
-    Spawner, TaskContext, TaskError, TaskHandle, TaskInfo, TaskState, WorkerThread,
+    Abandoned, Clock, Executor, Interrupted, InvokeAllError, Keep, Leftover, ManualClock, Observer,
+    RejectReason, Spawner, TaskContext, TaskError, TaskHandle, TaskInfo, TaskState, Tick, WorkerThread,
 };
 
-use crate::support::{Counter, Gate, HOUR, PATIENCE, STEP, eventually, manual};
+use crate::support::{Counter, Gate, HOUR, PATIENCE, STEP, block_worker, eventually, manual};
 
 /// Waits for a handle that must resolve; only a failing test waits long.
 #[track_caller]
@@ -158,6 +158,55 @@ fn a_submission_that_meets_a_shutdown_is_refused_or_resolved() {
         assert_eq!(pool.stats().queued, 0);
         assert_eq!((now_ran.get(), later_ran.get()), (due_count, later_count), "each exactly once");
     }
+}
+
+/// A clock on which no two readings are equal, and which lets a chosen thread, right after it has read the time,
+/// wait for another to have submitted something; for a while, because that one may be kept out.
+#[derive(Debug, Default)]
+struct Lagging {
+    now: AtomicU64,
+    slow: OnceLock<ThreadId>,
+    has_read: AtomicBool,
+    submitted: AtomicBool,
+}
+
+impl Clock for Lagging {
+    fn now(&self) -> Tick {
+        let now = self.now.fetch_add(1, Ordering::SeqCst);
+        if self.slow.get() == Some(&thread::current().id()) && !self.has_read.swap(true, Ordering::SeqCst) {
+            let kept_out = |_: &i32| !self.submitted.load(Ordering::SeqCst);
+            (0..2000).take_while(kept_out).for_each(|_| thread::yield_now());
+        }
+        Tick::from_nanos(now)
+    }
+}
+
+/// TP-045, ST-068: a task that is accepted as due while a shutdown has begun and holds an older time is due for
+/// the shutdown as well, and runs.
+#[test]
+fn what_is_accepted_as_due_is_due_for_the_shutdown() {
+    let clock = Arc::new(Lagging::default());
+    let builder = Executor::builder().clock(Arc::clone(&clock));
+    let pool = builder.after_shutdown(Leftover::Delayed, Keep::Cancel).build().unwrap();
+    let gate = Gate::new();
+    let blocker = block_worker(&pool, &gate);
+    clock.slow.set(thread::current().id()).unwrap();
+    thread::scope(|scope| {
+        let submitter = scope.spawn(|| {
+            eventually("the shutdown has read the time", || clock.has_read.load(Ordering::SeqCst));
+            let submitted = pool.submit(|| 7);
+            clock.submitted.store(true, Ordering::SeqCst);
+            submitted
+        });
+        pool.shutdown();
+        gate.open();
+        blocker.join().unwrap();
+        match submitter.join().unwrap() {
+            Ok(accepted) => assert_eq!(resolve(&accepted).unwrap(), 7),
+            Err(refused) => assert_eq!(refused.reason(), RejectReason::ShutDown),
+        }
+    });
+    assert!(pool.await_termination(Duration::MAX));
 }
 
 /// ST-096: a periodic task whose run ends while its pool is shut down is not queued again, and is cancelled.
