@@ -196,7 +196,7 @@ impl TaskContext {
     /// The name of the task.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.current.as_ref()?.task.header().name.as_deref()
+        self.current.as_ref()?.task.header().name().map(|name| &**name)
     }
 
     /// The instant from which this run was allowed.

@@ -76,7 +76,7 @@ impl<T> TaskHandle<T> {
     /// The name of the task, if it was given one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.task.header().name.as_deref()
+        self.task.header().name().map(|name| &**name)
     }
 
     /// Where the task is in its life.
@@ -100,7 +100,7 @@ impl<T> TaskHandle<T> {
     /// Whether the task runs more than once.
     #[must_use]
     pub fn is_periodic(&self) -> bool {
-        self.task.header().schedule.is_periodic()
+        self.task.header().schedule().is_periodic()
     }
 
     /// Whether the task is in its executor's queue.

@@ -573,8 +573,8 @@ impl Scheduler {
             let header = entry.value.header();
             QueuedTask {
                 id: header.id(),
-                name: header.name.clone(),
-                schedule: header.schedule,
+                name: header.name().cloned(),
+                schedule: header.schedule(),
                 deadline: entry.deadline,
                 remaining: Remaining::between(now, entry.deadline),
                 runs: header.runs(),

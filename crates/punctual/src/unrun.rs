@@ -79,7 +79,7 @@ impl UnrunTask {
         let pool = &self.pool;
         let enter = Enter::new(Arc::clone(&task), Host::Pool(Arc::downgrade(pool)));
         let count = || pool.core.lock().counts.completed += 1;
-        let again = task.header().schedule.is_periodic();
+        let again = task.header().schedule().is_periodic();
         let run = Run { observer: &*pool.observer, started: pool.clock.now(), again, count: &count };
         let ended = task.perform(&run);
         drop(enter);

@@ -352,7 +352,7 @@ impl Core {
     pub(crate) fn enforce_policy(&mut self, now: Tick) -> Vec<TaskRef> {
         let (state, policy) = (self.state, self.policy);
         self.extract(|deadline, task| {
-            !may_run(state, policy, task.header().schedule.is_periodic(), deadline <= now)
+            !may_run(state, policy, task.header().schedule().is_periodic(), deadline <= now)
                 || task.state().is_done()
         })
     }

@@ -91,7 +91,7 @@ impl Worker<'_> {
     fn run(&self, task: &TaskRef, now: Tick) {
         let pool = self.pool;
         let enter = Enter::new(Arc::clone(task), Host::Pool(Arc::downgrade(pool)));
-        let again = task.header().schedule.is_periodic();
+        let again = task.header().schedule().is_periodic();
         let run = Run { observer: &*pool.observer, started: now, again, count: &|| self.tally.finish() };
         let ended = task.perform(&run);
         drop(enter);
@@ -106,7 +106,7 @@ impl Worker<'_> {
         let pool = self.pool;
         let header = task.header();
         let run = RunTimes { deadline: header.deadline(), started, ended: pool.clock.now() };
-        let Some(next) = header.schedule.next(run) else { unreachable!("only a periodic task runs again") };
+        let Some(next) = header.schedule().next(run) else { unreachable!("only a periodic task runs again") };
         let mut core = pool.core.lock();
         self.tally.finish();
         let running = core.workers[self.index].as_mut().and_then(|worker| worker.running.take());

@@ -125,10 +125,31 @@ pub(crate) struct Cell<T, B> {
 struct Inner<T, B> {
     phase: Phase<T>,
     body: Option<B>,
+    /// Most tasks never need any of it.
+    links: Option<Box<Links>>,
+}
+
+/// Who has to do with the task.
+#[derive(Default)]
+struct Links {
     decoration: Option<Box<dyn Decoration>>,
     waiters: Waiters,
     /// Waits inside the running body that are to return when it is interrupted.
     watchers: Vec<Waker>,
+}
+
+impl<T, B> Inner<T, B> {
+    fn links(&mut self) -> &mut Links {
+        self.links.get_or_insert_default()
+    }
+
+    fn take_decoration(&mut self) -> Option<Box<dyn Decoration>> {
+        self.links.as_mut()?.decoration.take()
+    }
+
+    fn take_waiters(&mut self) -> Waiters {
+        self.links.as_mut().map(|links| links.waiters.take()).unwrap_or_default()
+    }
 }
 
 enum Phase<T> {
@@ -159,13 +180,7 @@ pub(super) struct Work<B> {
 
 impl<T, B> Cell<T, B> {
     pub(crate) fn new(header: Header, body: B) -> Self {
-        let inner = Inner {
-            phase: Phase::Waiting,
-            body: Some(body),
-            decoration: None,
-            waiters: Waiters::default(),
-            watchers: Vec::new(),
-        };
+        let inner = Inner { phase: Phase::Waiting, body: Some(body), links: None };
         Self { header, inner: Mutex::new(inner) }
     }
 
@@ -174,13 +189,13 @@ impl<T, B> Cell<T, B> {
     }
 
     pub(crate) fn decorate(&self, decoration: Box<dyn Decoration>) {
-        self.inner.lock().decoration = Some(decoration);
+        self.inner.lock().links().decoration = Some(decoration);
     }
 
     /// Takes the body back from a task that was refused, with its decoration, which the caller drops.
     pub(crate) fn take_back(&self) -> (Option<B>, Option<Box<dyn Decoration>>) {
         let mut inner = self.inner.lock();
-        (inner.body.take(), inner.decoration.take())
+        (inner.body.take(), inner.take_decoration())
     }
 
     /// `Waiting → Running`; the body goes to the caller. Loses only to whoever ended the task first.
@@ -193,7 +208,7 @@ impl<T, B> Cell<T, B> {
         inner.phase = Phase::Running;
         // Under the lock: once a cancel has returned the count stands.
         self.header.count_run();
-        Some(Work { body, decoration: inner.decoration.take() })
+        Some(Work { body, decoration: inner.take_decoration() })
     }
 
     /// The body of a periodic task after a run. Comes back if the task was ended meanwhile.
@@ -203,7 +218,9 @@ impl<T, B> Cell<T, B> {
             return Err(work);
         }
         inner.body = Some(work.body);
-        inner.decoration = work.decoration;
+        if work.decoration.is_some() {
+            inner.links().decoration = work.decoration;
+        }
         Ok(())
     }
 
@@ -215,7 +232,7 @@ impl<T, B> Cell<T, B> {
         match inner.phase {
             Phase::Waiting | Phase::Running => {
                 inner.phase = Phase::Done(outcome);
-                Ok(inner.waiters.take())
+                Ok(inner.take_waiters())
             }
             Phase::Done(_) | Phase::Taken => Err(outcome),
         }
@@ -284,7 +301,7 @@ where
             return EndedEarly::No;
         };
         let body = inner.body.take();
-        let decoration = inner.decoration.take();
+        let decoration = inner.take_decoration();
         drop(inner);
         unlink(was);
         let panic = throw_away(body, decoration);
@@ -297,7 +314,7 @@ where
         let mut inner = self.inner.lock();
         let open = matches!(inner.phase, Phase::Waiting | Phase::Running);
         if open {
-            inner.waiters.add(waker);
+            inner.links().waiters.add(waker);
         } else {
             drop(inner);
             drop(waker);
@@ -306,7 +323,7 @@ where
     }
 
     fn unlisten(&self, waker: &Waker) {
-        let old = self.inner.lock().waiters.remove(waker);
+        let old = self.inner.lock().links().waiters.remove(waker);
         drop(old);
     }
 
@@ -314,7 +331,7 @@ where
         // Under the lock, so that a wait which has looked at the flag and is about to watch is not missed.
         let inner = self.inner.lock();
         self.header.set_interrupted();
-        let watchers = inner.watchers.clone();
+        let watchers = inner.links.as_ref().map(|links| links.watchers.clone()).unwrap_or_default();
         drop(inner);
         for watcher in watchers {
             watcher.wake();
@@ -322,13 +339,14 @@ where
     }
 
     fn watch_interrupt(&self, waker: &Waker) {
-        self.inner.lock().watchers.push(waker.clone());
+        self.inner.lock().links().watchers.push(waker.clone());
     }
 
     fn unwatch_interrupt(&self, waker: &Waker) {
         let mut inner = self.inner.lock();
-        let position = inner.watchers.iter().position(|known| known.will_wake(waker));
-        let old = position.map(|position| inner.watchers.swap_remove(position));
+        let watchers = &mut inner.links().watchers;
+        let position = watchers.iter().position(|known| known.will_wake(waker));
+        let old = position.map(|position| watchers.swap_remove(position));
         drop(inner);
         drop(old);
     }
@@ -350,7 +368,7 @@ where
     fn poll(&self, waker: &Waker) -> Option<Result<T, TaskError>> {
         let mut inner = self.inner.lock();
         let outcome = Self::take_outcome(&mut inner);
-        if outcome.is_some() || !inner.waiters.wants_future(waker) {
+        if outcome.is_some() || !inner.links().waiters.wants_future(waker) {
             return outcome;
         }
         // Cloning a waker is user code: do it unlocked, and look again.
@@ -359,7 +377,7 @@ where
         let mut inner = self.inner.lock();
         let outcome = Self::take_outcome(&mut inner);
         if outcome.is_none() {
-            let old = inner.waiters.set_future(waker);
+            let old = inner.links().waiters.set_future(waker);
             drop(inner);
             let _ = unwind::discard(old);
         } else {
@@ -379,7 +397,7 @@ where
         let was = inner.phase.state();
         let waiters = Self::settle(&mut inner, outcome)?;
         // A task completed by hand while it waited gives up its body, as one that is cancelled does.
-        let (body, decoration) = (inner.body.take(), inner.decoration.take());
+        let (body, decoration) = (inner.body.take(), inner.take_decoration());
         drop(inner);
         unlink(was);
         let _ = throw_away(body, decoration);

@@ -33,10 +33,8 @@ impl fmt::Display for TaskId {
 
 /// The part of a task that every thread may read at any time.
 pub(crate) struct Header {
-    /// Immutable after construction.
-    pub(crate) name: Option<Arc<str>>,
-    /// Immutable after construction.
-    pub(crate) schedule: Schedule,
+    /// What sets it apart from a task that runs once and has no name. Immutable after construction.
+    special: Option<Box<Special>>,
     /// Written once, under the pool's lock, when the task is accepted.
     number: AtomicU64,
     /// Written under the pool's lock whenever the task is queued.
@@ -49,17 +47,30 @@ pub(crate) struct Header {
     interrupted: AtomicBool,
 }
 
+struct Special {
+    name: Option<Arc<str>>,
+    schedule: Schedule,
+}
+
 impl Header {
     pub(crate) fn new(name: Option<Arc<str>>, schedule: Schedule) -> Self {
+        let plain = name.is_none() && schedule == Schedule::Once;
         Self {
-            name,
-            schedule,
+            special: (!plain).then(|| Box::new(Special { name, schedule })),
             number: AtomicU64::new(u64::MAX),
             key: AtomicU64::new(TaskKey::NONE.to_bits()),
             deadline: AtomicU64::new(0),
             runs: AtomicU64::new(0),
             interrupted: AtomicBool::new(false),
         }
+    }
+
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
+        self.special.as_ref()?.name.as_ref()
+    }
+
+    pub(crate) fn schedule(&self) -> Schedule {
+        self.special.as_ref().map_or(Schedule::Once, |special| special.schedule)
     }
 
     // The words below are published by the pool's lock or the cell's; each is read alone, so Relaxed is enough.

@@ -64,13 +64,13 @@ impl<'a> TaskInfo<'a> {
     /// The task's name, if it has one.
     #[must_use]
     pub fn name(self) -> Option<&'a str> {
-        self.header.name.as_deref()
+        self.header.name().map(|name| &**name)
     }
 
     /// How often it runs.
     #[must_use]
     pub fn schedule(self) -> Schedule {
-        self.header.schedule
+        self.header.schedule()
     }
 
     /// The instant from which this run was allowed.
