@@ -17,11 +17,11 @@ use std::task::Wake;
 use std::time::Duration;
 
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{thread, thread_local};
+use crate::sync::{Seat, thread_local};
 
 /// The means of one thread to wait and to be woken; see [`Clock::wait`](crate::Clock::wait).
 pub struct Parker {
-    thread: thread::Thread,
+    seat: Seat,
     permit: AtomicBool,
 }
 
@@ -31,7 +31,7 @@ thread_local! {
 
 impl Parker {
     fn fresh() -> Arc<Self> {
-        Arc::new(Self { thread: thread::current(), permit: AtomicBool::new(false) })
+        Arc::new(Self { seat: Seat::of_current(), permit: AtomicBool::new(false) })
     }
 
     /// The parker of the calling thread.
@@ -46,7 +46,7 @@ impl Parker {
         // Release: what the caller did before waking is seen by the woken thread. If the permit was there
         // already, whoever left it wakes the thread.
         if !self.permit.swap(true, Ordering::AcqRel) {
-            self.thread.unpark();
+            self.seat.unpark();
         }
     }
 
@@ -63,30 +63,22 @@ impl Parker {
     /// Waits for the permit and takes it. For the parker's own thread.
     pub fn park(&self) {
         while !self.take_permit() {
-            thread::park();
+            self.seat.park();
         }
     }
 
     /// Waits for the permit at most about `timeout` and takes it; may return early without one.
-    #[cfg(not(punctual_loom))]
     pub fn park_timeout(&self, timeout: Duration) -> bool {
         if self.take_permit() {
             return true;
         }
-        thread::park_timeout(timeout);
-        self.take_permit()
-    }
-
-    /// Loom knows no time: a timed wait is a free choice between notified and timed out.
-    #[cfg(punctual_loom)]
-    pub fn park_timeout(&self, _timeout: Duration) -> bool {
-        thread::yield_now();
+        self.seat.park_timeout(timeout);
         self.take_permit()
     }
 
     /// Blocks until somebody unparks the thread, for whatever reason; the permit is not touched.
     pub(crate) fn block(&self) {
-        thread::park();
+        self.seat.park();
     }
 }
 

@@ -8,19 +8,71 @@
 mod imp {
     pub(crate) use std::sync::atomic;
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
-    pub(crate) use std::thread;
     pub(crate) use std::thread_local;
+
+    /// What a thread is woken by: a token, left by [`unpark`](Self::unpark), taken by its own thread.
+    pub(crate) struct Seat(std::thread::Thread);
+
+    impl Seat {
+        pub(crate) fn of_current() -> Self {
+            Self(std::thread::current())
+        }
+
+        pub(crate) fn unpark(&self) {
+            self.0.unpark();
+        }
+
+        /// Waits for the token; may return without one.
+        pub(crate) fn park(&self) {
+            std::thread::park();
+        }
+
+        /// As [`park`](Self::park), but at most for about `limit`.
+        pub(crate) fn park_timeout(&self, limit: std::time::Duration) {
+            std::thread::park_timeout(limit);
+        }
+    }
 }
 
 #[cfg(punctual_loom)]
 mod imp {
     pub(crate) use loom::sync::atomic;
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
-    pub(crate) use loom::thread;
     pub(crate) use loom::thread_local;
+
+    /// The token spelt out: an unpark of loom's own would also release a thread that is blocked on a lock.
+    pub(crate) struct Seat {
+        token: Mutex<bool>,
+        left: Condvar,
+    }
+
+    impl Seat {
+        pub(crate) fn of_current() -> Self {
+            Self { token: Mutex::new(false), left: Condvar::new() }
+        }
+
+        pub(crate) fn unpark(&self) {
+            *self.token.lock().unwrap() = true;
+            self.left.notify_one();
+        }
+
+        pub(crate) fn park(&self) {
+            let mut token = self.token.lock().unwrap();
+            while !std::mem::take(&mut *token) {
+                token = self.left.wait(token).unwrap();
+            }
+        }
+
+        /// Loom knows no time: this ends when nobody else can go on. Models that need a time-out at any moment
+        /// let a thread of their own move a manual clock.
+        pub(crate) fn park_timeout(&self, _limit: std::time::Duration) {
+            loom::thread::yield_now();
+            *self.token.lock().unwrap() = false;
+        }
+    }
 }
 
-pub(crate) use imp::{MutexGuard, atomic, thread, thread_local};
+pub(crate) use imp::{MutexGuard, Seat, atomic, thread_local};
 
 /// A mutex that does not know poison: no user code runs under our locks, so a panic cannot leave one half-way.
 #[derive(Debug)]
