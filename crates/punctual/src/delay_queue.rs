@@ -135,7 +135,7 @@ impl<T> DelayQueue<T> {
         self.pop(self.state.lock(), now)
     }
 
-    fn take_until(&self, until: Option<Tick>) -> Result<Option<T>, Interrupted> {
+    pub(crate) fn take_until(&self, until: Option<Tick>) -> Result<Option<T>, Interrupted> {
         let wait = Wait::begin();
         if wait.is_interrupted() {
             return Err(Interrupted);

@@ -53,6 +53,8 @@ mod executor;
 mod future_task;
 mod handle;
 mod invoke;
+#[cfg(all(test, punctual_loom))]
+mod loom_support;
 mod observe;
 mod park;
 mod policy;

@@ -18,6 +18,10 @@
 mod control;
 mod core;
 mod leader;
+#[cfg(all(test, punctual_loom))]
+mod loom_leader;
+#[cfg(all(test, punctual_loom))]
+mod loom_pool;
 mod sizes;
 mod spawn;
 mod tally;

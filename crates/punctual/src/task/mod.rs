@@ -3,6 +3,8 @@
 mod cell;
 mod header;
 mod info;
+#[cfg(all(test, punctual_loom))]
+mod loom_cell;
 mod perform;
 mod wait;
 mod waiters;

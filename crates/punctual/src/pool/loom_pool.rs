@@ -1,0 +1,233 @@
+//! Models of a whole pool with one worker: what is accepted ends, and the pool terminates.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use loom::thread;
+
+use crate::loom_support::{Drops, STEP, explore, pool};
+use crate::{
+    Abandoned, CompletionQueue, DelayQueue, Executor, FutureTask, ManualClock, RejectReason, TaskError,
+    WaitError,
+};
+
+fn start(clock: &ManualClock, failures: usize) -> Executor {
+    pool(clock, failures).build().unwrap()
+}
+
+fn end(executor: &Executor) {
+    assert!(executor.await_termination(Duration::MAX));
+    assert!(executor.is_terminated());
+    assert_eq!((executor.stats().queued, executor.stats().active), (0, 0));
+}
+
+#[test]
+fn a_submission_beside_a_shutdown_is_run_or_refused() {
+    explore(3, || {
+        let executor = start(&ManualClock::new(), 0);
+        let submitter = {
+            let executor = executor.clone();
+            thread::spawn(move || match executor.submit(|| 7) {
+                Ok(handle) => assert_eq!(handle.join().unwrap(), 7),
+                Err(refused) => assert_eq!(refused.reason(), RejectReason::ShutDown),
+            })
+        };
+        executor.shutdown();
+        end(&executor);
+        submitter.join().unwrap();
+    });
+}
+
+#[test]
+fn a_submission_beside_a_stop_is_run_or_drained_or_refused() {
+    explore(3, || {
+        let executor = start(&ManualClock::new(), 0);
+        let submitter = {
+            let executor = executor.clone();
+            thread::spawn(move || match executor.submit(|| 7) {
+                Ok(handle) => match handle.join() {
+                    Ok(value) => assert_eq!(value, 7),
+                    Err(WaitError::Task(TaskError::Abandoned(Abandoned::Stopped))) => {}
+                    Err(other) => panic!("{other}"),
+                },
+                Err(refused) => assert_eq!(refused.reason(), RejectReason::ShutDown),
+            })
+        };
+        drop(executor.shutdown_now());
+        end(&executor);
+        submitter.join().unwrap();
+    });
+}
+
+#[test]
+fn a_stop_interrupts_a_task_that_was_just_taken() {
+    explore(3, || {
+        let executor = start(&ManualClock::new(), 0);
+        let queue = DelayQueue::<()>::with_clock(ManualClock::new());
+        // Waits for ever unless it is interrupted, and loom would tell.
+        let handle = executor.submit(move || queue.take().is_ok()).unwrap();
+        drop(executor.shutdown_now());
+        end(&executor);
+        assert!(handle.is_done());
+    });
+}
+
+#[test]
+fn of_two_submissions_whose_first_thread_fails_neither_is_left_behind() {
+    explore(3, || {
+        let executor = start(&ManualClock::new(), 1);
+        let submit = |executor: &Executor| match executor.submit(|| 7) {
+            Ok(handle) => match handle.join() {
+                Ok(value) => assert_eq!(value, 7),
+                Err(other) => assert!(matches!(other, WaitError::Task(TaskError::Abandoned(_))), "{other}"),
+            },
+            Err(refused) => assert_eq!(refused.reason(), RejectReason::NoWorker),
+        };
+        let other = {
+            let executor = executor.clone();
+            thread::spawn(move || submit(&executor))
+        };
+        submit(&executor);
+        other.join().unwrap();
+        executor.shutdown();
+        end(&executor);
+    });
+}
+
+#[test]
+fn a_submission_whose_thread_fails_beside_a_shutdown_lets_the_pool_end() {
+    explore(3, || {
+        let executor = start(&ManualClock::new(), 2);
+        let submitter = {
+            let executor = executor.clone();
+            thread::spawn(move || match executor.submit(|| 7) {
+                Ok(handle) => drop(handle.join()),
+                Err(refused) => assert_ne!(refused.reason(), RejectReason::Saturated),
+            })
+        };
+        executor.shutdown();
+        end(&executor);
+        submitter.join().unwrap();
+    });
+}
+
+#[test]
+fn a_worker_started_beside_a_shutdown_lets_the_pool_end() {
+    explore(3, || {
+        let executor = start(&ManualClock::new(), 0);
+        let starter = {
+            let executor = executor.clone();
+            thread::spawn(move || executor.prestart_core_thread())
+        };
+        executor.shutdown();
+        end(&executor);
+        starter.join().unwrap();
+    });
+}
+
+#[test]
+fn a_periodic_task_is_not_queued_once_its_cancel_has_returned() {
+    explore(3, || {
+        let executor = start(&ManualClock::new(), 0);
+        let (drops, runs) = (Drops::default(), Arc::new(AtomicUsize::new(0)));
+        let (captured, count) = (drops.counted(), Arc::clone(&runs));
+        let handle = executor
+            .schedule_at_fixed_rate(Duration::ZERO, STEP, move || {
+                let _ = &captured;
+                count.fetch_add(1, Ordering::SeqCst);
+            })
+            .unwrap();
+        assert!(handle.cancel());
+        let (dropped, begun, deadline) = (drops.get(), handle.runs(), handle.deadline());
+        assert!(!handle.is_queued());
+        assert_eq!(executor.stats().queued, 0);
+        executor.shutdown();
+        end(&executor);
+        assert!(!handle.is_queued() && handle.is_cancelled());
+        assert_eq!(handle.deadline(), deadline, "it was queued again after the cancel");
+        assert_eq!(drops.get(), 1);
+        // What the cancel did not drop was running.
+        assert!(dropped == 1 || runs.load(Ordering::SeqCst) == 1);
+        assert_eq!(runs.load(Ordering::SeqCst) as u64, begun);
+    });
+}
+
+#[test]
+fn a_periodic_task_runs_again_or_is_cancelled() {
+    explore(3, || {
+        let clock = ManualClock::new();
+        let executor = start(&clock, 0);
+        let drops = Drops::default();
+        let captured = drops.counted();
+        let handle = executor.schedule_at_fixed_rate(Duration::ZERO, STEP, move || _ = &captured).unwrap();
+        clock.jump(STEP);
+        executor.shutdown();
+        end(&executor);
+        assert!(handle.is_cancelled() && handle.runs() <= 2);
+        assert_eq!(drops.get(), 1);
+    });
+}
+
+#[test]
+fn a_task_that_is_queued_again_is_watched_although_a_leader_waits_for_a_later_one() {
+    // Two workers and three orders of magnitude more to explore: one pre-emption fewer, which finds it still.
+    explore(2, || {
+        let clock = ManualClock::new();
+        let executor = pool(&clock, 0).core_threads(2).build().unwrap();
+        let runs = [(); 2].map(|()| Arc::new(FutureTask::new(|| ())));
+        let mut left = runs.clone().into_iter();
+        let body = move || _ = left.next().map(|run| run.run());
+        let periodic = executor.schedule_at_fixed_rate(Duration::ZERO, STEP, body).unwrap();
+        let later = executor.schedule(2 * STEP, || ()).unwrap();
+        runs[0].join().unwrap();
+        clock.jump(STEP);
+        runs[1].join().unwrap();
+        assert!(periodic.runs() == 2 && !later.is_done());
+        drop(executor.shutdown_now());
+        end(&executor);
+    });
+}
+
+#[test]
+fn a_handle_comes_out_of_a_completion_queue_when_its_task_is_done() {
+    explore(3, || {
+        let executor = start(&ManualClock::new(), 0);
+        let queue = CompletionQueue::with_clock(ManualClock::new());
+        queue.push(executor.submit(|| 7).unwrap());
+        let handle = queue.take().unwrap().expect("one is outstanding");
+        assert_eq!(handle.try_join().expect("it is done").unwrap(), 7);
+        executor.shutdown();
+        end(&executor);
+    });
+}
+
+#[test]
+fn a_task_submitted_while_the_worker_goes_to_sleep_is_run() {
+    explore(3, || {
+        let executor = start(&ManualClock::new(), 0);
+        let first = executor.submit(|| 1).unwrap();
+        // The worker may be anywhere between its first task and its sleep.
+        let second = executor.submit(|| 2).unwrap();
+        assert_eq!((second.join().unwrap(), first.join().unwrap()), (2, 1));
+        executor.shutdown();
+        end(&executor);
+    });
+}
+
+#[test]
+fn an_earlier_task_calls_the_worker_that_waits_for_a_later_one() {
+    explore(3, || {
+        let clock = ManualClock::new();
+        let executor = start(&clock, 0);
+        let later = executor.schedule(2 * STEP, || 2).unwrap();
+        let sooner = executor.schedule(STEP, || 1).unwrap();
+        clock.jump(STEP);
+        assert_eq!(sooner.join().unwrap(), 1);
+        assert!(!later.is_done());
+        clock.jump(STEP);
+        assert_eq!(later.join().unwrap(), 2);
+        executor.shutdown();
+        end(&executor);
+    });
+}

@@ -1,0 +1,199 @@
+//! Models of one task: who ends it, who hears of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
+
+use loom::thread;
+use punctual_engine::{Schedule, Tick};
+
+use super::{Cell, Ended, EndedEarly, Header, Once, Run, Task, TaskState, Typed, wait_for};
+use crate::clock::{Clock, ManualClock};
+use crate::error::{TaskError, WaitError};
+use crate::loom_support::{Counted, Drops, STEP, explore};
+use crate::observe::Unobserved;
+use crate::park::Parker;
+use crate::{DelayQueue, FutureTask, Interrupted};
+
+type Body = Once<Box<dyn FnOnce() -> Counted + Send>>;
+
+/// A task whose body and value are counted when they are dropped.
+fn task(bodies: &Drops, values: &Drops) -> Arc<Cell<Counted, Body>> {
+    let (captured, value) = (bodies.counted(), values.counted());
+    let body: Box<dyn FnOnce() -> Counted + Send> = Box::new(move || {
+        drop(captured);
+        value
+    });
+    Arc::new(Cell::new(Header::new(None, Schedule::Once), Once(Some(body))))
+}
+
+fn perform(cell: &dyn Task) -> Ended {
+    cell.perform(&Run { observer: &Unobserved, started: Tick::ZERO, again: false, count: &|| () })
+}
+
+fn cancel(cell: &dyn Task) -> bool {
+    matches!(cell.end(TaskError::Cancelled, &mut || ()), EndedEarly::Yes(None))
+}
+
+#[test]
+fn a_cancel_and_a_run_agree_on_one_outcome_and_drop_body_and_value_once() {
+    explore(4, || {
+        let (bodies, values) = (Drops::default(), Drops::default());
+        let cell = task(&bodies, &values);
+        let runner = {
+            let cell = Arc::clone(&cell);
+            thread::spawn(move || !matches!(perform(&*cell), Ended::Skipped))
+        };
+        let cancelled = cancel(&*cell);
+        let dropped = bodies.get();
+        let ran = runner.join().unwrap();
+        assert!(cancelled || ran, "somebody ends it");
+        assert!(ran || dropped == 1, "a task that waits holds nothing when its cancel returns");
+        assert_eq!(bodies.get(), 1);
+        match cell.take().expect("it is over") {
+            Ok(value) => {
+                assert!(ran && !cancelled && values.get() == 0);
+                drop(value);
+                assert!(matches!(cell.take(), Some(Err(TaskError::Taken))));
+            }
+            Err(error) => assert!(cancelled && error.is_cancelled() && cell.state() == TaskState::Cancelled),
+        }
+        assert_eq!(values.get(), 1);
+    });
+}
+
+#[test]
+fn of_a_run_a_cancel_and_a_completion_by_hand_one_wins() {
+    explore(3, || {
+        let (bodies, values, own) = (Drops::default(), Drops::default(), Drops::default());
+        let cell = task(&bodies, &values);
+        let (first, second) = (Arc::clone(&cell), Arc::clone(&cell));
+        let offered = own.counted();
+        let runner = thread::spawn(move || drop(perform(&*first)));
+        let completer = thread::spawn(move || second.complete(Ok(offered)).is_ok());
+        let cancelled = cancel(&*cell);
+        let completed = completer.join().unwrap();
+        runner.join().unwrap();
+        let succeeded = cell.state() == TaskState::Succeeded;
+        assert!(!(cancelled && completed));
+        assert_eq!(succeeded, !cancelled);
+        assert_eq!((bodies.get(), own.get()), (1, usize::from(!completed)));
+        drop(cell.take());
+        assert_eq!((values.get(), own.get()), (1, 1));
+    });
+}
+
+/// Counts its wake-ups.
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_future_is_woken_through_the_waker_it_was_polled_with_last() {
+    explore(3, || {
+        let (bodies, values) = (Drops::default(), Drops::default());
+        let cell = task(&bodies, &values);
+        let runner = {
+            let cell = Arc::clone(&cell);
+            thread::spawn(move || drop(perform(&*cell)))
+        };
+        let bell = Arc::new(Bell::default());
+        let parker = Parker::current();
+        let mut outcome = cell.poll(&Waker::from(Arc::clone(&bell)));
+        while outcome.is_none() {
+            outcome = cell.poll(&Waker::from(Arc::clone(&parker)));
+            if outcome.is_none() {
+                // Loom finds it if nobody wakes us.
+                parker.park();
+            }
+        }
+        assert!(matches!(outcome, Some(Ok(_))));
+        runner.join().unwrap();
+        assert_eq!(Arc::strong_count(&bell), 1, "a replaced waker is dropped");
+    });
+}
+
+#[test]
+fn a_listener_is_refused_or_woken_once() {
+    explore(4, || {
+        let (bodies, values) = (Drops::default(), Drops::default());
+        let cell = task(&bodies, &values);
+        let runner = {
+            let cell = Arc::clone(&cell);
+            thread::spawn(move || drop(perform(&*cell)))
+        };
+        let bell = Arc::new(Bell::default());
+        let open = cell.listen(&Waker::from(Arc::clone(&bell)));
+        runner.join().unwrap();
+        assert_eq!(bell.0.load(Ordering::SeqCst), usize::from(open));
+        assert_eq!(Arc::strong_count(&bell), 1);
+    });
+}
+
+#[test]
+fn whoever_waits_is_released_by_a_run_or_a_cancel() {
+    explore(3, || {
+        let (bodies, values) = (Drops::default(), Drops::default());
+        let cell = task(&bodies, &values);
+        let (first, second) = (Arc::clone(&cell), Arc::clone(&cell));
+        let clock = ManualClock::new();
+        let runner = thread::spawn(move || drop(perform(&*first)));
+        let canceller = thread::spawn(move || cancel(&*second));
+        wait_for(&*cell, &clock, None).unwrap();
+        assert!(cell.state().is_done());
+        runner.join().unwrap();
+        canceller.join().unwrap();
+    });
+}
+
+#[test]
+fn a_wait_ends_with_its_task_or_its_time() {
+    explore(3, || {
+        let (bodies, values) = (Drops::default(), Drops::default());
+        let cell = task(&bodies, &values);
+        let clock = ManualClock::new();
+        let time = clock.clone();
+        let until = clock.now().after(STEP);
+        let runner = {
+            let cell = Arc::clone(&cell);
+            thread::spawn(move || drop(perform(&*cell)))
+        };
+        let mover = thread::spawn(move || time.jump(STEP));
+        match wait_for(&*cell, &clock, Some(until)) {
+            Ok(()) => assert!(cell.state().is_done()),
+            Err(WaitError::Timeout) => assert!(clock.now() >= until),
+            Err(other) => panic!("{other}"),
+        }
+        runner.join().unwrap();
+        mover.join().unwrap();
+    });
+}
+
+#[test]
+fn an_interrupt_reaches_a_body_that_is_about_to_wait() {
+    explore(3, || {
+        let queue: DelayQueue<()> = DelayQueue::with_clock(ManualClock::new());
+        let seen = Arc::new(AtomicUsize::new(0));
+        let task = {
+            let seen = Arc::clone(&seen);
+            // Waits for ever unless it is interrupted, and loom would tell.
+            Arc::new(FutureTask::new(move || {
+                assert_eq!(queue.take(), Err(Interrupted));
+                seen.fetch_add(1, Ordering::SeqCst);
+            }))
+        };
+        let runner = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || task.run())
+        };
+        assert!(task.interrupt(), "nothing else ends it");
+        let ran = runner.join().unwrap();
+        assert_eq!(seen.load(Ordering::SeqCst), usize::from(ran));
+        assert!(task.is_cancelled());
+    });
+}
