@@ -36,15 +36,21 @@ impl Observer for Seen {
     }
 }
 
-fn seen() -> (Executor, Log<Place>) {
-    let log = Log::new();
-    let pool = Executor::builder().clock(ManualClock::new()).observer(Seen(log.clone())).build().unwrap();
-    (pool, log)
+fn seen() -> (Executor, ManualClock, Log<Place>) {
+    let (clock, log) = (ManualClock::new(), Log::new());
+    let pool = Executor::builder().clock(clock.clone()).observer(Seen(log.clone())).build().unwrap();
+    (pool, clock, log)
+}
+
+/// Runs a task whose value nobody takes: the worker drops it.
+fn leave<T: Send + 'static>(pool: &Executor, clock: &ManualClock, value: fn() -> T) {
+    drop(pool.schedule(STEP, value).unwrap());
+    clock.advance(STEP);
 }
 
 #[test]
 fn a_panic_payload_whose_destructor_panics_costs_no_worker() {
-    let (pool, _) = seen();
+    let (pool, clock, _) = seen();
     for fuse in [1, 2, 5] {
         // Nobody asks for the outcome: the worker is the last to hold the payload.
         pool.execute(move || panic_any(Chain(fuse))).unwrap();
@@ -54,20 +60,20 @@ fn a_panic_payload_whose_destructor_panics_costs_no_worker() {
     }
     // The same from a destructor and from a hook that is told of it.
     pool.execute(|| drop(Chain(3))).unwrap();
-    drop(pool.submit(|| Chain(3)).unwrap());
+    leave(&pool, &clock, || Chain(3));
     assert_works(&pool);
     finish(&pool);
 }
 
 #[test]
 fn destructors_that_panic_are_contained_wherever_they_run() {
-    let (pool, log) = seen();
+    let (pool, clock, log) = seen();
     let body = || {
         let bomb = Bomb;
         move || _ = &bomb
     };
     // After a run that nobody takes the value of; and a body dropped by a cancel.
-    drop(pool.submit(|| Bomb).unwrap());
+    leave(&pool, &clock, || Bomb);
     assert_works(&pool);
     let waiting = pool.schedule_at_fixed_rate(HOUR, HOUR, body()).unwrap();
     assert!(waiting.cancel());
@@ -224,8 +230,8 @@ fn an_observer_that_panics_everywhere_disturbs_nothing_but_what_it_says() {
     let named = pool.task(|| 7).name("named").start().unwrap();
     assert!(matches!(named.join(), Err(WaitError::Task(TaskError::HookPanicked(_)))));
     let beat = pool.schedule_at_fixed_rate(STEP, STEP, || ()).unwrap();
-    drop(pool.submit(|| Bomb).unwrap());
-    clock.advance(3 * STEP);
+    leave(&pool, &clock, || Bomb);
+    clock.advance(2 * STEP);
     assert_eq!(beat.runs(), 3);
     assert!(pool.submit(|| panic!("a body panics")).unwrap().join().unwrap_err().panic().is_some());
     let bomb = Bomb;
