@@ -32,7 +32,7 @@ fn perform(cell: &dyn Task) -> Ended {
 }
 
 fn cancel(cell: &dyn Task) -> bool {
-    matches!(cell.end(TaskError::Cancelled, &mut || ()), EndedEarly::Yes(None))
+    matches!(cell.end(TaskError::Cancelled, &mut |_| ()), EndedEarly::Yes(None))
 }
 
 #[test]
