@@ -20,8 +20,8 @@ use crate::error::Interrupted;
 use crate::handle::Remaining;
 use crate::park::Parker;
 use crate::pool::Waiting;
-use crate::scheduler::When;
 use crate::sync::{Mutex, MutexGuard};
+use crate::when::When;
 
 /// An unbounded queue of values that come out when they are due, in exact order of deadline and insertion.
 ///

@@ -12,7 +12,9 @@ use crate::context::{Enter, Host};
 use crate::error::{Panic, TaskError, WaitError};
 use crate::observe::Unobserved;
 use crate::sync::Mutex;
-use crate::task::{Cell, Ended, EndedEarly, Header, Many, Once, Run, TaskRef, TaskState, Typed, wait_for};
+use crate::task::{
+    Cell, Ended, EndedEarly, Header, Many, Once, Run, TaskRef, TaskState, Typed, join, wait_for,
+};
 
 /// A computation that any thread may run, cancel, complete by hand or wait for.
 ///
@@ -198,8 +200,7 @@ impl<T: Send + 'static> FutureTask<T> {
     /// # Errors
     /// As there.
     pub fn join(&self) -> Result<T, WaitError> {
-        self.wait()?;
-        Ok(self.task.take().expect("a task that is done has an outcome")?)
+        join(&*self.task, &*self.clock, None)
     }
 
     /// As [`TaskHandle::join_timeout`](crate::TaskHandle::join_timeout).
@@ -207,8 +208,7 @@ impl<T: Send + 'static> FutureTask<T> {
     /// # Errors
     /// As there.
     pub fn join_timeout(&self, timeout: Duration) -> Result<T, WaitError> {
-        self.wait_timeout(timeout)?;
-        Ok(self.task.take().expect("a task that is done has an outcome")?)
+        join(&*self.task, &*self.clock, Some(self.clock.now().after(timeout)))
     }
 
     /// Takes the outcome if the task is over; never blocks.

@@ -13,7 +13,7 @@ use punctual_engine::Tick;
 
 use crate::error::{Abandoned, TaskError, WaitError};
 use crate::pool::Pool;
-use crate::task::{Task, TaskId, TaskState, Typed, wait_for};
+use crate::task::{Task, TaskId, TaskState, Typed, join, wait_for};
 use crate::unrun::UnrunTask;
 
 /// A grip on one task: wait for it, await it, look at it, cancel it.
@@ -144,8 +144,7 @@ impl<T> TaskHandle<T> {
     /// [`WaitError::Interrupted`] if the call was made inside a task which is interrupted;
     /// [`WaitError::WouldDeadlock`] if a task waits for itself.
     pub fn join(&self) -> Result<T, WaitError> {
-        self.wait()?;
-        Ok(self.task.take().expect("a task that is done has an outcome")?)
+        join(&*self.task, &*self.pool.clock, None)
     }
 
     /// As [`join`](Self::join), but waits at most `timeout`, on the executor's clock.
@@ -154,8 +153,7 @@ impl<T> TaskHandle<T> {
     /// As [`join`](Self::join), and [`WaitError::Timeout`] when the time is over: the task goes on, and the
     /// handle can be used again.
     pub fn join_timeout(&self, timeout: Duration) -> Result<T, WaitError> {
-        self.wait_timeout(timeout)?;
-        Ok(self.task.take().expect("a task that is done has an outcome")?)
+        join(&*self.task, &*self.pool.clock, Some(self.pool.clock.now().after(timeout)))
     }
 
     /// Takes the outcome if the task is over; never blocks.

@@ -12,6 +12,92 @@ use crate::handle::TaskHandle;
 use crate::scheduler::Scheduler;
 use crate::task::wait_for;
 
+impl Scheduler {
+    /// Runs all tasks and waits until each is done; the handles come back in the order of the tasks.
+    ///
+    /// A task that fails does not disturb the others: its handle has the failure.
+    ///
+    /// # Errors
+    /// If a task is refused or the calling task is interrupted; every task submitted so far is interrupted.
+    ///
+    /// # Examples
+    /// ```
+    /// let pool = punctual::Executor::new(2);
+    /// let squares = pool.invoke_all((1..=3).map(|n| move || n * n))?;
+    /// let squares: Vec<i32> = squares.iter().map(|handle| handle.join()).collect::<Result<_, _>>()?;
+    /// assert_eq!(squares, [1, 4, 9]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn invoke_all<F, T>(
+        &self,
+        tasks: impl IntoIterator<Item = F>,
+    ) -> Result<Vec<TaskHandle<T>>, InvokeAllError>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        all(self, tasks, None)
+    }
+
+    /// As [`invoke_all`](Self::invoke_all), but when `timeout` is over every task that has not ended is
+    /// interrupted. A timeout of zero starts nothing.
+    ///
+    /// # Errors
+    /// As [`invoke_all`](Self::invoke_all). That time was up is not an error: the handles tell.
+    pub fn invoke_all_timeout<F, T>(
+        &self,
+        tasks: impl IntoIterator<Item = F>,
+        timeout: Duration,
+    ) -> Result<Vec<TaskHandle<T>>, InvokeAllError>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        all(self, tasks, Some(timeout))
+    }
+
+    /// Runs tasks until one of them returns `Ok`, and returns that value; the others are interrupted.
+    ///
+    /// Tasks are started one by one as long as none has ended. A panic counts as a failure.
+    ///
+    /// # Errors
+    /// If there is no task, all fail, one is refused before any has succeeded, or the calling task is
+    /// interrupted.
+    ///
+    /// # Examples
+    /// ```
+    /// let pool = punctual::Executor::new(2);
+    /// let parsed = pool.invoke_any(["x", "7", "y"].map(|text| move || text.parse::<u32>()))?;
+    /// assert_eq!(parsed, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn invoke_any<F, T, E>(&self, tasks: impl IntoIterator<Item = F>) -> Result<T, InvokeAnyError<E>>
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        any(self, tasks, None)
+    }
+
+    /// As [`invoke_any`](Self::invoke_any), but gives up after `timeout`.
+    ///
+    /// # Errors
+    /// As [`invoke_any`](Self::invoke_any), and [`InvokeAnyError::Timeout`].
+    pub fn invoke_any_timeout<F, T, E>(
+        &self,
+        tasks: impl IntoIterator<Item = F>,
+        timeout: Duration,
+    ) -> Result<T, InvokeAnyError<E>>
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        any(self, tasks, Some(timeout))
+    }
+}
+
 /// Interrupts what is not done when it is dropped.
 struct Batch<T>(Vec<TaskHandle<T>>);
 
@@ -29,7 +115,7 @@ impl<T> Drop for Batch<T> {
     }
 }
 
-pub(crate) fn all<F, T>(
+fn all<F, T>(
     scheduler: &Scheduler,
     tasks: impl IntoIterator<Item = F>,
     timeout: Option<Duration>,
@@ -64,7 +150,7 @@ where
     Ok(std::mem::take(&mut batch.0))
 }
 
-pub(crate) fn any<F, T, E>(
+fn any<F, T, E>(
     scheduler: &Scheduler,
     tasks: impl IntoIterator<Item = F>,
     timeout: Option<Duration>,

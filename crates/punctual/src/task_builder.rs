@@ -8,7 +8,8 @@ use punctual_engine::Schedule;
 
 use crate::error::Rejected;
 use crate::handle::TaskHandle;
-use crate::scheduler::{Scheduler, When};
+use crate::scheduler::Scheduler;
+use crate::when::When;
 
 /// A task that is being described; see [`Scheduler::task`]. Nothing happens before `start`.
 #[must_use = "a task runs only when it is started"]

@@ -25,9 +25,10 @@ use crate::handle::{CancelOnDrop, TaskHandle};
 use crate::observe::{Observer, Place};
 use crate::policy::{OnCancel, OnDrop, Rejection};
 use crate::pool::{Parts, Pool, Sizes};
-use crate::scheduler::{Scheduler, When, unwrap_once};
+use crate::scheduler::{Scheduler, unwrap_once};
 use crate::sync::Mutex;
 use crate::task::{Cell, Header, Once, Task, Typed};
+use crate::when::When;
 
 /// Idle time after which the thread for limits goes.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);

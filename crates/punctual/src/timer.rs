@@ -9,8 +9,8 @@ use crate::clock::Clock;
 use crate::error::{Abandoned, InvalidArgument, Rejected};
 use crate::executor::Executor;
 use crate::handle::TaskHandle;
-use crate::scheduler::When;
 use crate::unrun::UnrunTask;
+use crate::when::When;
 
 /// A single thread for simple timed work.
 ///

@@ -14,4 +14,4 @@ pub(crate) use header::Header;
 pub use header::TaskId;
 pub use info::{RunOutcome, TaskInfo, TaskState};
 pub(crate) use perform::{Ended, Run};
-pub(crate) use wait::wait_for;
+pub(crate) use wait::{join, wait_for};

@@ -2,10 +2,16 @@
 
 use punctual_engine::Tick;
 
-use super::Task;
+use super::{Task, Typed};
 use crate::clock::Clock;
 use crate::context::{self, Wait};
 use crate::error::WaitError;
+
+/// Blocks as [`wait_for`] does and takes the value.
+pub(crate) fn join<T>(task: &dyn Typed<T>, clock: &dyn Clock, until: Option<Tick>) -> Result<T, WaitError> {
+    wait_for(task.as_task(), clock, until)?;
+    Ok(task.take().expect("a task that is done has an outcome")?)
+}
 
 /// Blocks until `task` is done, `until` has come, or the task that the calling thread runs is interrupted.
 ///

@@ -1,0 +1,124 @@
+//! What can be seen of an executor: numbers, and the tasks that wait.
+
+use std::fmt;
+use std::sync::Arc;
+
+use punctual_engine::{Entry, Schedule, Tick};
+
+use super::Scheduler;
+use crate::error::Abandoned;
+use crate::handle::Remaining;
+use crate::stats::Stats;
+use crate::task::{TaskId, TaskRef};
+use crate::unrun::UnrunTask;
+
+impl Scheduler {
+    /// All numbers at one instant.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let pool = self.pool();
+        let (now, timeouts) = (pool.clock.now(), pool.limits.len());
+        pool.core.lock().stats(now, timeouts)
+    }
+
+    /// The waiting tasks, the next to run first. A picture: it does not change, and the queue does not wait.
+    #[must_use]
+    pub fn queue(&self) -> Vec<QueuedTask> {
+        let pool = self.pool();
+        let now = pool.clock.now();
+        let view = |entry: Entry<'_, TaskRef>| {
+            let header = entry.value.header();
+            QueuedTask {
+                id: header.id(),
+                name: header.name().cloned(),
+                schedule: header.schedule(),
+                deadline: entry.deadline,
+                remaining: Remaining::between(now, entry.deadline),
+                runs: header.runs(),
+            }
+        };
+        let core = pool.core.lock();
+        let mut queued: Vec<QueuedTask> = core.queue.iter().map(view).collect();
+        drop(core);
+        queued.sort_by_key(|task| (task.deadline, task.id));
+        queued
+    }
+
+    /// Takes a waiting task out of the queue by its id, unrun. Looks through the whole queue: with a handle,
+    /// [`TaskHandle::remove`](crate::TaskHandle::remove) is quicker.
+    pub fn remove(&self, id: TaskId) -> Option<UnrunTask> {
+        let pool = self.pool();
+        let core = pool.core.lock();
+        let found = core.queue.iter().find(|entry| entry.value.header().id() == id);
+        let task = found.map(|entry| Arc::clone(entry.value));
+        drop(core);
+        let task = task?;
+        let unlinked = pool.remove(&*task);
+        pool.discard(task);
+        unlinked.map(|task| UnrunTask::new(task, pool, Abandoned::Removed))
+    }
+}
+
+/// One waiting task, as it was when [`Scheduler::queue`] looked.
+#[derive(Clone, Debug)]
+pub struct QueuedTask {
+    id: TaskId,
+    name: Option<Arc<str>>,
+    schedule: Schedule,
+    deadline: Tick,
+    remaining: Remaining,
+    runs: u64,
+}
+
+impl QueuedTask {
+    /// The id of the task, the same as its handle's.
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// The name of the task, if it has one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// How often it runs.
+    #[must_use]
+    pub fn schedule(&self) -> Schedule {
+        self.schedule
+    }
+
+    /// Whether it runs more than once.
+    #[must_use]
+    pub fn is_periodic(&self) -> bool {
+        self.schedule.is_periodic()
+    }
+
+    /// The instant from which it may run.
+    #[must_use]
+    pub fn deadline(&self) -> Tick {
+        self.deadline
+    }
+
+    /// How long until then, or since.
+    #[must_use]
+    pub fn remaining(&self) -> Remaining {
+        self.remaining
+    }
+
+    /// How many runs it has had.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+}
+
+impl fmt::Display for QueuedTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{} {name:?} {}", self.id, self.remaining),
+            None => write!(f, "{} {}", self.id, self.remaining),
+        }
+    }
+}
