@@ -11,7 +11,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::decorate::Decorator;
 use crate::error::InvalidArgument;
 use crate::executor::Executor;
-use crate::observe::{Observer, Unobserved};
+use crate::observe::Observer;
 use crate::policy::{OnCancel, OnDrop, Rejection};
 use crate::pool::{Parts, Pool, Sizes, Spawner, ThreadSpawner};
 use crate::scheduler::Scheduler;
@@ -44,7 +44,7 @@ pub struct Builder {
     on_drop: OnDrop,
     rejection: Rejection,
     clock: Option<Arc<dyn Clock>>,
-    observer: Arc<dyn Observer>,
+    observer: Option<Arc<dyn Observer>>,
     decorator: Option<Arc<dyn Decorator>>,
     spawner: Option<Arc<dyn Spawner>>,
     thread_name: Option<String>,
@@ -69,7 +69,7 @@ impl Builder {
             on_drop: OnDrop::default(),
             rejection: Rejection::default(),
             clock: None,
-            observer: Arc::new(Unobserved),
+            observer: None,
             decorator: None,
             spawner: None,
             thread_name: None,
@@ -150,7 +150,7 @@ impl Builder {
 
     /// Hooks round every run and every thread. By default there are none.
     pub fn observer(mut self, observer: impl Observer) -> Self {
-        self.observer = Arc::new(observer);
+        self.observer = Some(Arc::new(observer));
         self
     }
 

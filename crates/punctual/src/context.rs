@@ -1,9 +1,12 @@
 //! What a body can know about its own task, and how its waits are interrupted.
 //!
-//! A thread that runs a task has it in a thread-local, saved and restored round nested runs (a caller-runs
-//! rejection inside a body). Every blocking wait of this crate goes through a [`Wait`]: it registers the
-//! thread's parker with the current task before it looks at the interrupt flag, so an interrupt either is seen
-//! or wakes it.
+//! A worker says once, in a thread-local, which worker of which pool it is; what it runs is noted in the pool and
+//! looked up there when a body asks. So a run that does not ask costs nothing here. A thread that runs a task by
+//! hand has it in another thread-local, saved and restored round nested runs (a caller-runs rejection inside a
+//! body), which is looked at first.
+//!
+//! Every blocking wait of this crate goes through a [`Wait`]: it registers the thread's parker with the current
+//! task before it looks at the interrupt flag, so an interrupt either is seen or wakes it.
 //!
 //! An interrupt belongs to a task, not to a thread: there is no flag that could leak into the next task on the
 //! same worker.
@@ -19,7 +22,7 @@ use punctual_engine::Tick;
 use crate::clock::{Clock, SystemClock};
 use crate::error::Interrupted;
 use crate::park::Parker;
-use crate::pool::Pool;
+use crate::pool::{Pool, Tally};
 use crate::sync::thread_local;
 use crate::task::{Task, TaskId, TaskRef};
 
@@ -47,9 +50,12 @@ impl Current {
 thread_local! {
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro knows no const")]
     static CURRENT: RefCell<Option<Current>> = RefCell::new(None);
+    /// Which worker of which pool the calling thread is.
+    #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro knows no const")]
+    static WORKER: RefCell<Option<Post>> = RefCell::new(None);
 }
 
-/// While it lives, the calling thread runs `task`.
+/// While it lives, the calling thread runs `task`, and is no worker that was told to.
 pub(crate) struct Enter {
     outer: Option<Current>,
 }
@@ -70,7 +76,39 @@ impl Drop for Enter {
 }
 
 fn current() -> Option<Current> {
-    CURRENT.try_with(|cell| cell.borrow().clone()).ok().flatten()
+    let by_hand = CURRENT.try_with(|cell| cell.borrow().clone()).ok()?;
+    by_hand.or_else(|| {
+        let Post { pool, index, tally } = WORKER.try_with(|cell| cell.borrow().clone()).ok().flatten()?;
+        let task = pool.upgrade()?.task_of(index, &tally)?;
+        Some(Current { task, host: Host::Pool(pool) })
+    })
+}
+
+/// The place of a worker in its pool, and its tally: the place is given to another when the worker has left.
+#[derive(Clone)]
+struct Post {
+    pool: Weak<Pool>,
+    index: usize,
+    tally: Arc<Tally>,
+}
+
+/// While it lives, the calling thread is a worker of a pool.
+pub(crate) struct Work {
+    _serve: Serve,
+}
+
+impl Work {
+    pub(crate) fn new(pool: &Arc<Pool>, index: usize, tally: &Arc<Tally>) -> Self {
+        let post = Post { pool: Arc::downgrade(pool), index, tally: Arc::clone(tally) };
+        WORKER.with(|cell| cell.replace(Some(post)));
+        Self { _serve: Serve::new(pool) }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        WORKER.with(|cell| drop(cell.replace(None)));
+    }
 }
 
 thread_local! {

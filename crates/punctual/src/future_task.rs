@@ -10,7 +10,6 @@ use punctual_engine::{Schedule, Tick};
 use crate::clock::{Clock, SystemClock};
 use crate::context::{Enter, Host};
 use crate::error::{Panic, TaskError, WaitError};
-use crate::observe::Unobserved;
 use crate::sync::Mutex;
 use crate::task::{
     Cell, Ended, EndedEarly, Header, Many, Once, Run, TaskRef, TaskState, Typed, join, wait_for,
@@ -110,7 +109,7 @@ impl<T: Send + 'static> FutureTask<T> {
 
     fn perform(&self, again: bool) -> Ended {
         let _enter = Enter::new(Arc::clone(&self.erased), Host::Nobody(Arc::clone(&self.clock)));
-        let run = Run { observer: &Unobserved, started: Tick::ZERO, again, count: &|| () };
+        let run = Run { observer: None, started: Tick::ZERO, again, count: &|| () };
         self.erased.perform(&run)
     }
 

@@ -78,8 +78,3 @@ impl fmt::Display for Place {
         })
     }
 }
-
-/// The observer of an executor that has none.
-pub(crate) struct Unobserved;
-
-impl Observer for Unobserved {}

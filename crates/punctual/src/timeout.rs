@@ -99,7 +99,7 @@ fn build(pool: &Pool) -> Scheduler {
     let sizes = Sizes { core: 0, max: None, capacity: None, keep_alive: KEEP_ALIVE, core_times_out: false };
     let limits = Pool::new(Parts {
         clock: Arc::clone(&pool.clock),
-        observer: Arc::new(Backstage(Arc::clone(&pool.observer))),
+        observer: pool.observer.clone().map(|observer| Arc::new(Backstage(observer)) as _),
         decorator: None,
         timer_slack: pool.timer_slack,
         thread_name: format!("{}-limits", pool.thread_name),

@@ -80,7 +80,7 @@ impl UnrunTask {
         let enter = Enter::new(Arc::clone(&task), Host::Pool(Arc::downgrade(pool)));
         let count = || pool.core.lock().counts.completed += 1;
         let again = task.header().schedule().is_periodic();
-        let run = Run { observer: &*pool.observer, started: pool.clock.now(), again, count: &count };
+        let run = Run { observer: pool.observer.as_deref(), started: pool.clock.now(), again, count: &count };
         let ended = task.perform(&run);
         drop(enter);
         if matches!(ended, Ended::Again) {

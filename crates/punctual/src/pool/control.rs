@@ -31,7 +31,6 @@ use crate::park::Parker;
 use crate::pool::Sizes;
 use crate::sync::MutexGuard;
 use crate::task::TaskRef;
-use crate::unwind;
 
 impl Pool {
     pub(crate) fn shutdown(self: &Arc<Self>) {
@@ -114,7 +113,7 @@ impl Pool {
     pub(super) fn tidy(&self) {
         let _serve = Serve::new(self);
         self.limits.close();
-        self.contain(Place::Terminated, unwind::catch(|| self.observer.terminated()));
+        self.tell(Place::Terminated, |observer| observer.terminated());
         let mut core = self.core.lock();
         core.state = RunState::Terminated;
         let waiters = std::mem::take(&mut core.termination);

@@ -42,7 +42,7 @@ pub(crate) use self::sizes::Sizes;
 use self::spawn::Asked;
 pub(crate) use self::spawn::ThreadSpawner;
 pub use self::spawn::{Spawner, WorkerThread};
-use self::tally::Tally;
+pub(crate) use self::tally::Tally;
 use crate::clock::Clock;
 use crate::context::Serve;
 use crate::decorate::Decorator;
@@ -57,7 +57,7 @@ use crate::unwind;
 pub(crate) struct Pool {
     /// Immutable after build, like all fields up to `core`.
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) decorator: Option<Arc<dyn Decorator>>,
     pub(crate) timer_slack: Duration,
     pub(crate) thread_name: String,
@@ -80,7 +80,7 @@ enum Acted {
 /// What a [`Pool`] is made from.
 pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) decorator: Option<Arc<dyn Decorator>>,
     pub(crate) timer_slack: Duration,
     pub(crate) thread_name: String,
@@ -197,9 +197,9 @@ impl Pool {
                 (thread, !lost)
             }
             Ok(Err(error)) => {
-                // The error is dropped in there: it may be one of the user's own.
-                let told = unwind::catch(move || self.observer.spawn_failed(&error));
-                self.contain(Place::Spawner, told);
+                // It may be one of the user's own.
+                self.tell(Place::Spawner, |observer| observer.spawn_failed(&error));
+                self.contain(Place::Spawner, unwind::discard(error));
                 (None, false)
             }
             Err(panic) => {
@@ -211,7 +211,7 @@ impl Pool {
 
     fn tell_lost(&self) {
         let error = io::Error::other("the spawner dropped the worker");
-        self.contain(Place::Spawner, unwind::catch(|| self.observer.spawn_failed(&error)));
+        self.tell(Place::Spawner, |observer| observer.spawn_failed(&error));
     }
 
     /// The spawner failed, or lost the worker: as if it had never been asked for.
@@ -242,6 +242,13 @@ impl Pool {
     fn tally_of(&self, index: usize) -> Arc<Tally> {
         let core = self.core.lock();
         Arc::clone(&core.workers[index].as_ref().expect("a worker that starts has a place").tally)
+    }
+
+    /// What that worker has in hand.
+    pub(crate) fn task_of(&self, index: usize, tally: &Arc<Tally>) -> Option<TaskRef> {
+        let core = self.core.lock();
+        let worker = core.workers[index].as_ref().filter(|worker| Arc::ptr_eq(&worker.tally, tally))?;
+        worker.running.clone()
     }
 
     // ---- ending tasks early
@@ -332,10 +339,18 @@ impl Pool {
         self.contain(Place::Destructor, unwind::discard(value));
     }
 
+    /// Calls the observer, if there is one.
+    fn tell(&self, place: Place, call: impl FnOnce(&dyn Observer)) {
+        if let Some(observer) = &self.observer {
+            self.contain(place, unwind::catch(|| call(&**observer)));
+        }
+    }
+
     pub(crate) fn contain(&self, place: Place, result: Result<(), Panic>) {
         if let Err(panic) = result {
             // An observer that panics while being told of a panic is past help.
-            let _ = unwind::catch(|| self.observer.contained(place, &panic));
+            let _ =
+                self.observer.as_ref().map(|observer| unwind::catch(|| observer.contained(place, &panic)));
         }
     }
 }

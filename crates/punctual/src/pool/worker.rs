@@ -10,30 +10,29 @@ use punctual_engine::{RunTimes, Tick};
 use super::core::Step;
 use super::tally::Tally;
 use super::{Pool, TaskRef};
-use crate::context::{Enter, Host, Serve};
+use crate::context::Work;
 use crate::error::TaskError;
 use crate::observe::Place;
 use crate::park::Parker;
 use crate::slack;
 use crate::task::{Ended, Run};
-use crate::unwind;
 
 /// The life of a worker thread.
 pub(super) fn work(pool: &Arc<Pool>, index: usize) {
     let parker = Parker::current();
     pool.clock.worker_entered(&parker);
-    let serve = Serve::new(pool);
+    let tally = pool.tally_of(index);
+    let work = Work::new(pool, index, &tally);
     slack::set(pool.timer_slack);
-    pool.contain(Place::Worker, unwind::catch(|| pool.observer.worker_started()));
-    let mut worker =
-        Worker { pool, index, parker: Arc::clone(&parker), tally: pool.tally_of(index), newborn: true };
+    pool.tell(Place::Worker, |observer| observer.worker_started());
+    let mut worker = Worker { pool, index, parker: Arc::clone(&parker), tally, newborn: true };
     while let Some((task, now)) = worker.next() {
         worker.run(&task, now);
         pool.discard(task);
     }
-    pool.contain(Place::Worker, unwind::catch(|| pool.observer.worker_stopped()));
+    pool.tell(Place::Worker, |observer| observer.worker_stopped());
     pool.worker_gone();
-    drop(serve);
+    drop(work);
     pool.clock.worker_stopped(Some(&parker));
 }
 
@@ -90,12 +89,10 @@ impl Worker<'_> {
 
     fn run(&self, task: &TaskRef, now: Tick) {
         let pool = self.pool;
-        let enter = Enter::new(Arc::clone(task), Host::Pool(Arc::downgrade(pool)));
         let again = task.header().schedule().is_periodic();
-        let run = Run { observer: &*pool.observer, started: now, again, count: &|| self.tally.finish() };
-        let ended = task.perform(&run);
-        drop(enter);
-        match ended {
+        let run =
+            Run { observer: pool.observer.as_deref(), started: now, again, count: &|| self.tally.finish() };
+        match task.perform(&run) {
             Ended::Finished | Ended::Late => {}
             Ended::Skipped => self.tally.skip(),
             Ended::Again => self.queue_again(task, now),

@@ -15,7 +15,7 @@ use crate::unwind;
 
 /// What surrounds a run.
 pub(crate) struct Run<'a> {
-    pub(crate) observer: &'a dyn Observer,
+    pub(crate) observer: Option<&'a dyn Observer>,
     pub(crate) started: Tick,
     /// Whether a body that returned leaves the task ready for another run.
     pub(crate) again: bool,
@@ -79,19 +79,23 @@ where
     /// `Ok(None)` if a decoration left the body out.
     fn call_with_hooks(&self, work: &mut Work<B>, run: &Run<'_>) -> Result<Option<T>, TaskError> {
         let info = TaskInfo::new(self.header(), Some(run.started));
-        unwind::catch(|| run.observer.before_run(info)).map_err(|panic| {
-            run.observer_saw(Place::BeforeRun, &panic);
-            TaskError::HookPanicked(panic)
-        })?;
+        if let Some(observer) = run.observer {
+            unwind::catch(|| observer.before_run(info)).map_err(|panic| {
+                run.observer_saw(Place::BeforeRun, &panic);
+                TaskError::HookPanicked(panic)
+            })?;
+        }
         // Outside of what may unwind: a decoration that panics after the body has returned must not take the
         // value down with it, whose destructor might panic as well.
         let mut value = None;
         let result = unwind::catch(|| call_decorated(work, &mut value));
-        let outcome = match &result {
-            Ok(()) => RunOutcome::Returned,
-            Err(panic) => RunOutcome::Panicked(panic),
-        };
-        run.contain(Place::AfterRun, unwind::catch(|| run.observer.after_run(info, outcome)));
+        if let Some(observer) = run.observer {
+            let outcome = match &result {
+                Ok(()) => RunOutcome::Returned,
+                Err(panic) => RunOutcome::Panicked(panic),
+            };
+            run.contain(Place::AfterRun, unwind::catch(|| observer.after_run(info, outcome)));
+        }
         match result {
             Ok(()) => Ok(value),
             Err(panic) => {
@@ -123,6 +127,6 @@ impl Run<'_> {
 
     fn observer_saw(&self, place: Place, panic: &Panic) {
         // An observer that panics while being told of a panic is past help.
-        let _ = unwind::catch(|| self.observer.contained(place, panic));
+        let _ = self.observer.map(|observer| unwind::catch(|| observer.contained(place, panic)));
     }
 }
