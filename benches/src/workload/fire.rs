@@ -1,0 +1,41 @@
+//! W3, W3b: `n` tasks with delays uniform in [0, `spread_ms`] from one producer, until all have run.
+
+use std::time::Duration;
+
+use crate::args::Args;
+use crate::line::Line;
+use crate::peer::{self, Peer, Producer};
+use crate::tally::Tally;
+use crate::{Outcome, clock, verify};
+
+pub(crate) fn run<P: Peer>(args: &Args) -> Outcome {
+    let n: usize = args.get("n", 1_000_000)?;
+    let workers: usize = args.get("workers", 1)?;
+    let spread = args.millis("spread_ms", 100)?;
+    let peer: P = peer::start(workers)?;
+    pass(&peer, n / 10, spread)?;
+    let took = pass(&peer, n, spread)?;
+    let mut line = Line::new().put("per_s", n as f64 * 1e9 / took as f64);
+    if workers == 1 {
+        let spread = if spread.is_zero() { spread } else { Duration::from_millis(40) };
+        let order = verify::order(&peer, spread)?;
+        line = line.put("disorder", order.disorder as f64).put("early_us", order.early as f64 / 1000.0);
+    }
+    std::mem::forget(peer);
+    Ok(line)
+}
+
+fn pass<P: Peer>(peer: &P, n: usize, spread: Duration) -> Result<u64, crate::Trouble> {
+    let tally = Tally::leaked(n);
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut producer = peer.producer();
+    let spread = spread.as_nanos() as u64;
+    let start = clock::now();
+    for task in 0..n {
+        let delay = Duration::from_nanos(random.u64(..=spread));
+        let handle = producer.schedule(delay, move || tally.mark(task));
+        producer.leave(handle);
+    }
+    tally.wait(verify::PATIENCE)?;
+    Ok(clock::now() - start)
+}

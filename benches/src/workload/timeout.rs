@@ -1,0 +1,80 @@
+//! W2, W10: with `pending` tasks waiting, each operation schedules one for 30 ± 5 s and cancels a random earlier one.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use super::producers::together;
+use crate::args::Args;
+use crate::line::Line;
+use crate::peer::{self, Peer, Producer};
+use crate::{Outcome, clock, failed, os, verify};
+
+static RAN: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn delay(random: &mut fastrand::Rng) -> Duration {
+    Duration::from_nanos(25_000_000_000 + random.u64(..10_000_000_000))
+}
+
+fn count() {
+    RAN.fetch_add(1, Relaxed);
+}
+
+pub(crate) fn run<P: Peer>(args: &Args) -> Outcome {
+    let pending: usize = args.get("pending", 100_000)?;
+    let operations: usize = args.get("n", 200_000)?;
+    let producers: usize = args.get("producers", 1)?;
+    let peer: P = peer::start(args.get("workers", 1)?)?;
+    let each = operations / producers;
+    let begun = clock::now();
+    let (took, results) = together(producers, |thread| {
+        let mut random = fastrand::Rng::with_seed(thread as u64);
+        let mut producer = peer.producer();
+        let mut handles: Vec<_> =
+            (0..pending / producers).map(|_| producer.schedule(delay(&mut random), count)).collect();
+        let mut pairs = move |operations: usize| {
+            let mut missed = 0;
+            for _ in 0..operations {
+                let at = random.usize(..handles.len());
+                let new = producer.schedule(delay(&mut random), count);
+                let old = std::mem::replace(&mut handles[at], new);
+                missed += usize::from(producer.cancel(old)? == Some(false));
+            }
+            Ok((missed, handles.len()))
+        };
+        let warm_up = pairs(each / 2);
+        let before = os::resident();
+        move || {
+            let (missed, left) = warm_up?;
+            let (more, _) = pairs(each)?;
+            // The handles, and with them what a peer would cancel, outlive the measurement.
+            std::mem::forget(pairs);
+            Ok((missed + more, left, os::resident().saturating_sub(before)))
+        }
+    });
+    let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let missed: usize = results.iter().map(|(missed, ..)| missed).sum();
+    let left: usize = results.iter().map(|(_, left, _)| left).sum();
+    let grown = results.iter().map(|(.., grown)| *grown).max().unwrap_or(0);
+    if clock::now() - begun > 24_000_000_000 {
+        return failed("took so long that tasks came due; fewer operations are needed (n=…)");
+    }
+    if missed > 0 {
+        return failed(format!("{missed} cancels were refused, yet nothing was due"));
+    }
+    if RAN.load(Relaxed) > 0 {
+        return failed("a task ran early, or although it was cancelled");
+    }
+    if peer.pending().is_some_and(|pending| pending != left) {
+        return failed(format!("{:?} tasks are pending, not {left}", peer.pending()));
+    }
+    let before = clock::now();
+    peer.producer().ping(1);
+    let settle = clock::now() - before;
+    verify::cancels(&peer)?;
+    std::mem::forget(peer);
+    let pairs = (each * producers) as f64;
+    Ok(Line::new()
+        .put("ns", took as f64 / pairs)
+        .put("grown_bytes", grown as f64 / pairs)
+        .put("settle_ms", settle as f64 / 1e6))
+}
