@@ -20,7 +20,15 @@ public final class Netty implements Peer {
 
     @Override
     public void every(Runnable body, long firstNanos, long periodNanos) {
-        throw new Unsupported("has no periodic tasks");
+        again(body, System.nanoTime() + firstNanos, periodNanos);
+    }
+
+    /** It has no periodic tasks: each run asks for the next. */
+    private void again(Runnable body, long deadline, long periodNanos) {
+        timer.newTimeout(timeout -> {
+            body.run();
+            again(body, deadline + periodNanos, periodNanos);
+        }, Math.max(0, deadline - System.nanoTime()), TimeUnit.NANOSECONDS);
     }
 
     @Override
@@ -46,13 +54,7 @@ public final class Netty implements Peer {
     }
 
     @Override
-    public long early() {
-        return 1_000_000;
-    }
-
-    @Override
     public void stop() {
-        // It refuses to be stopped by its own thread only.
         timer.stop();
     }
 }

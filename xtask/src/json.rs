@@ -1,4 +1,4 @@
-//! Just enough JSON to read what cargo prints about itself.
+//! Just enough JSON to read what cargo prints about itself, and what a benchmark has left.
 //!
 //! A dependency would do this better and would be most of what there is to compile before the gate can start.
 
@@ -39,6 +39,10 @@ impl Value {
 
     pub(crate) fn text(&self) -> Option<&str> {
         if let Value::Text(text) = self { Some(text) } else { None }
+    }
+
+    pub(crate) fn number(&self) -> Option<f64> {
+        if let Value::Number(number) = self { Some(*number) } else { None }
     }
 }
 

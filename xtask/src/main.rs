@@ -3,6 +3,7 @@
 //! This file is the table of contents: one line of [`COMMANDS`] per command, one file per command. A command
 //! is either a list of steps, run and summed up by [`step::run_all`], or a small program of its own.
 
+mod bench;
 mod catalogue;
 mod ci;
 mod differential;
@@ -40,6 +41,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "differential", args: "", about: "the same scripts on Java and on punctual, with a JDK", run: |w, a| steps(w, a, differential::STEPS) },
     Command { name: "catalogue", args: "[--list]", about: "is every catalogued behaviour proved or explained", run: catalogue::command },
     Command { name: "stress", args: "[--runs 200] [--filter name] [--timeout 120] [--load n]", about: "the integration tests again and again, under load", run: stress::command },
+    Command { name: "bench", args: "[--quick | --plot] [--only W2,W4] [--peers jdk,tokio] [--rounds 5] [--sizes 1e3,1e6] [--producers 1,8] [--workers 1,4]", about: "what everything costs, beside the peers and the machine's own price", run: bench::command },
 ];
 
 fn main() -> ExitCode {
