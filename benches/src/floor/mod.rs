@@ -11,7 +11,7 @@ mod sleeper;
 use crate::args::Args;
 use crate::{Outcome, Trouble};
 
-pub(crate) const NAMES: [&str; 4] = ["floor", "floor-spin", "nanosleep-1ns", "nanosleep-50us"];
+pub(crate) const NAMES: [&str; 5] = ["floor", "floor-apart", "floor-spin", "nanosleep-1ns", "nanosleep-50us"];
 
 pub(crate) fn measure(name: &str, args: &Args) -> Outcome {
     match (name, args.workload.as_str()) {
@@ -21,7 +21,8 @@ pub(crate) fn measure(name: &str, args: &Args) -> Outcome {
         ("floor", "fire") => bare::fire(args),
         ("floor", "memory") => bare::memory(args),
         ("floor", "pause") => bare::pause(args),
-        ("floor", "ping") => hand_off::parked(args),
+        ("floor", "ping") => hand_off::parked_together(args),
+        ("floor-apart", "ping") => hand_off::parked_apart(args),
         ("floor-spin", "ping") => hand_off::spinning(args),
         ("floor", "idle") => sleeper::idle(args),
         ("nanosleep-1ns", "lateness") => sleeper::lateness(1, args),

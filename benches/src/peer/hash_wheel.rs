@@ -1,5 +1,5 @@
 //! The crate `hierarchical_hash_wheel_timer`: a wheel on a thread of its own, told by messages. Its ticks are
-//! milliseconds, and a task may run up to one of them early.
+//! milliseconds, and a task may run one or two of them early.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,7 +18,7 @@ type WheelRef<I> = TimerRef<I, OneShotClosureState<I>, PeriodicClosureState<I>>;
 pub(crate) struct HashWheel(Wheel<u64>);
 
 impl Peer for HashWheel {
-    const EARLY: Duration = Duration::from_millis(1);
+    const EARLY: Duration = Duration::from_millis(5);
     const WORKERS: bool = false;
     type Producer<'a> = Sender;
 

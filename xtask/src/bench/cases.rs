@@ -144,12 +144,13 @@ pub(crate) fn cases(scale: &Scale) -> Vec<Case> {
         cases.push(timeout.with(&[("pending", least.clone()), pairs(), two]));
     }
 
-    for (id, spread) in [("W3", "100"), ("W3b", "0")] {
+    // As many tasks to a millisecond in both scales: no rate above that can be seen.
+    for (id, spread) in [("W3", scale.pick(100, 20)), ("W3b", "0".to_owned())] {
         for &workers in &scale.workers {
             let fire = Case { better: Better::More, ..case(id, "fire", ("per_s", "tasks a second")) };
             let fire = Case { extras: &["disorder", "early_us"], ..fire };
             let n = ("n", scale.pick(1_000_000, 200_000));
-            cases.push(fire.with(&[n, ("spread_ms", spread.to_owned()), ("workers", workers.to_string())]));
+            cases.push(fire.with(&[n, ("spread_ms", spread.clone()), ("workers", workers.to_string())]));
         }
     }
 
@@ -176,7 +177,8 @@ pub(crate) fn cases(scale: &Scale) -> Vec<Case> {
         Case { extras: &["cpu_us_per_s"], ..case("W7", "idle", ("switches_per_s", "switches a second")) };
     cases.push(idle.with(&[("millis", scale.pick(5_000, 500))]));
     let ping = case("W8", "ping", ("p50_us", "µs a round, median"));
-    let ping = Case { extras: &["p99_us", "p999_us"], floors: &["floor", "floor-spin"], ..ping };
+    let ping =
+        Case { extras: &["p99_us", "p999_us"], floors: &["floor", "floor-apart", "floor-spin"], ..ping };
     cases.push(ping.with(&[("n", scale.pick(20_000, 3_000))]));
     let pause = Case {
         extras: &["insert_us", "cancel_us", "pop_us"],

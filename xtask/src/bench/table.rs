@@ -4,8 +4,26 @@ use super::cases::OURS;
 use super::results::{Measured, Row};
 use super::stats::{Better, human};
 
-/// The table of one case: a line for each who took part, and one for each who could not, with the reason.
+/// The table of one case.
 pub(crate) fn render(measured: &Measured) -> String {
+    if measured.case.has_peers { comparison(measured) } else { prices(measured) }
+}
+
+/// A line for each figure, where there is nobody to compare.
+fn prices(measured: &Measured) -> String {
+    let case = &measured.case;
+    let mut lines = vec![["", "median", "min", "max"].map(str::to_owned).to_vec()];
+    for key in std::iter::once(&case.figure.0).chain(case.extras) {
+        for summary in measured.rows.iter().filter_map(|row| row.summary(key)) {
+            let figures = [summary.median, summary.min, summary.max].map(human);
+            lines.push(std::iter::once((*key).to_owned()).chain(figures).collect());
+        }
+    }
+    format!("== {}\n", case.title()) + &align(&lines, &[])
+}
+
+/// A line for each who took part, and one for each who could not, with the reason.
+fn comparison(measured: &Measured) -> String {
     let case = &measured.case;
     let better = match case.better {
         Better::Less => "less is better",
@@ -71,6 +89,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn prices_are_listed_one_below_the_other() {
+        let case = cases(&Scale::quick()).into_iter().find(|case| case.id == "F").unwrap();
+        let sample = vec![("clock_ns".to_owned(), 31.0), ("mutex_ns".to_owned(), 16.5)];
+        let rows = vec![Row { peer: "floor", samples: vec![sample], trouble: None }];
+        let text = render(&Measured { case, rows });
+        assert_eq!(
+            text,
+            "== F prices of the machine · parts\n             median   min   max\n   \
+             clock_ns    31.0  31.0  31.0\n   mutex_ns    16.5  16.5  16.5\n"
+        );
+    }
+
+    #[test]
     fn ratios_are_to_ours_and_to_the_floor_and_a_reason_stands_for_a_figure() {
         let case = cases(&Scale::quick()).into_iter().find(|case| case.id == "W3").unwrap();
         let row = |peer, samples: &[f64]| {
@@ -85,7 +116,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "== W3 fire · fire n=200000 spread_ms=100 workers=1 · tasks a second, more is better",
+                "== W3 fire · fire n=200000 spread_ms=20 workers=1 · tasks a second, more is better",
                 "               median     min     max  × ours  × floor",
                 "   punctual    4.50 M  4.00 M  5.00 M    1.00     2.00",
                 "   jdk         900000  900000  900000    5.00     10.0",
