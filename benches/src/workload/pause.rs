@@ -42,10 +42,15 @@ fn note(fastest: &mut Vec<u32>, at: usize, nanos: u64) {
 
 impl Fastest {
     fn line(&self) -> Line {
-        let longest = |kind: &[u32]| f64::from(kind.iter().copied().max().unwrap_or(0)) / 1000.0;
-        let [insert, cancel, pop] = [&self.insert, &self.cancel, &self.pop].map(|kind| longest(kind));
-        let line = Line::new().put("longest_us", insert.max(cancel).max(pop));
-        line.put("insert_us", insert).put("cancel_us", cancel).put("pop_us", pop)
+        let kinds = [("insert_us", &self.insert), ("cancel_us", &self.cancel), ("pop_us", &self.pop)];
+        let longest =
+            kinds.map(|(key, nanos)| (key, nanos.iter().max().map(|nanos| f64::from(*nanos) / 1000.0)));
+        let of_all = longest.iter().filter_map(|(_, longest)| *longest).fold(0.0, f64::max);
+        let line = Line::new().put("longest_us", of_all);
+        longest.into_iter().fold(line, |line, (key, longest)| match longest {
+            Some(longest) => line.put(key, longest),
+            None => line,
+        })
     }
 }
 

@@ -39,15 +39,13 @@ pub(crate) fn command(results: &Path, directory: &Path) -> Result<(), String> {
     })?;
     let json = Value::parse(&text)?;
     let cases = json.member("cases").items();
-    let mut charts =
-        vec![("insert", growth(cases, "insert", "n")), ("timeout", growth(cases, "timeout", "pending"))];
-    charts.extend(cases.iter().filter_map(distribution));
+    let growths = [("insert", "n"), ("timeout", "pending")].map(|(name, key)| growth(cases, name, key));
     let mut written = 0;
-    for (at, (name, chart)) in charts.into_iter().enumerate() {
+    for chart in growths.into_iter().chain(cases.iter().filter_map(distribution)) {
         if chart.curves.is_empty() {
             continue;
         }
-        let file = directory.join(format!("{at}-{name}.svg"));
+        let file = directory.join(chart.file());
         fs::write(&file, chart.svg()).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
         println!("   {}", file.display());
         written += 1;
@@ -88,13 +86,11 @@ fn growth(cases: &[Value], workload: &str, key: &str) -> Chart {
 const SHARES: [&str; 9] = ["p1", "p10", "p25", "p50", "p75", "p90", "p99", "p999", "max"];
 
 /// How times are distributed, where a case has shares of them.
-fn distribution(case: &Value) -> Option<(&'static str, Chart)> {
-    let name = match case.member("workload").text()? {
-        "lateness" => "lateness",
-        "periodic" => "periodic",
-        "ping" => "ping",
-        _ => return None,
-    };
+fn distribution(case: &Value) -> Option<Chart> {
+    let name = case.member("workload").text()?;
+    if !["lateness", "periodic", "ping"].contains(&name) {
+        return None;
+    }
     let args = case.member("args").members().iter();
     let args: Vec<_> =
         args.map(|(key, value)| format!("{key}={}", value.text().unwrap_or_default())).collect();
@@ -109,10 +105,16 @@ fn distribution(case: &Value) -> Option<(&'static str, Chart)> {
             }
         }
     }
-    Some((name, chart))
+    Some(chart)
 }
 
 impl Chart {
+    /// The title as a file name.
+    fn file(&self) -> String {
+        let words = self.title.split(|letter: char| !letter.is_ascii_alphanumeric());
+        words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-") + ".svg"
+    }
+
     /// A time of zero has no place on a logarithmic axis.
     fn add(&mut self, name: &str, (x, y): (f64, f64)) {
         let point = (x, y.max(0.01));
@@ -236,8 +238,9 @@ mod tests {
     #[test]
     fn everything_drawn_is_a_number_inside_the_picture() {
         let json = Value::parse(SAMPLE).unwrap();
-        let (_, chart) = json.member("cases").items().iter().find_map(distribution).unwrap();
+        let chart = json.member("cases").items().iter().find_map(distribution).unwrap();
         let svg = chart.svg();
+        assert_eq!(chart.file(), "ping-n-9-distribution.svg");
         assert!(svg.contains(">floor</text>") && svg.trim_end().ends_with("</svg>"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
