@@ -44,7 +44,7 @@ type Hook = Box<dyn FnOnce(TaskState) + Send>;
 impl<T: Send + 'static> FutureTask<T> {
     /// A task that runs `body` once.
     pub fn new(body: impl FnOnce() -> T + Send + 'static) -> Self {
-        let cell = Arc::new(Cell::new(Header::new(None, Schedule::Once), Once(Some(body))));
+        let cell = Arc::new(Cell::new(Header::new(None, Schedule::Once), Once(body)));
         Self::from_parts(Arc::clone(&cell) as _, cell, false)
     }
 

@@ -155,7 +155,7 @@ where
     T: Send + 'static,
 {
     let pool = scheduler.pool();
-    let cell = Arc::new(Cell::new(Header::new(None, Schedule::Once), Once(Some(work))));
+    let cell = Arc::new(Cell::new(Header::new(None, Schedule::Once), Once(work)));
     // Without limits there is no pool either, and the work is refused in whatever way it refuses.
     if let Some(limits) = pool.limits.open(pool) {
         let (owner, typed): (Weak<Pool>, Arc<dyn Typed<T>>) = (Arc::downgrade(pool), cell.clone());
@@ -174,7 +174,7 @@ where
             Err(rejected) if rejected.reason() == RejectReason::ShutDown => {}
             Err(rejected) => {
                 let (body, _) = cell.take_back();
-                let work = body.and_then(|Once(work)| work).expect("work without a limit has not begun");
+                let work = body.map(|Once(work)| work).expect("work without a limit has not begun");
                 return Err(Rejected::new(work, rejected.reason()));
             }
         }

@@ -2,11 +2,12 @@
 //!
 //! # States (guarded by `inner`)
 //! ```text
-//!              start                complete
-//!   Waiting ──────────▶ Running ─────────────▶ Done(outcome) ── take ──▶ Taken
-//!      │  ◀──────────      │                      ▲
-//!      │     re-arm        └───── cancel ─────────┤
-//!      └───────── cancel, abandon, complete ──────┘
+//!              start                       complete
+//!   Waiting ──────────▶ Running ──────────────────────▶ Done(outcome) ── take ──▶ Taken
+//!      ▲ │                 │ put back                      ▲
+//!      │ │    re-arm       ▼                               │
+//!      └─┼───────────── Ready                              │
+//!        └────── cancel, abandon, complete (from all) ─────┘
 //! ```
 //!
 //! # Invariants
@@ -35,22 +36,23 @@ use super::perform::{Ended, Run};
 use super::waiters::Waiters;
 use super::{Header, TaskState};
 use crate::decorate::Decoration;
-use crate::error::{Panic, TaskError};
+use crate::error::{Abandoned, Panic, TaskError};
 use crate::sync::{Mutex, MutexGuard};
 use crate::unwind;
 
 /// What a task does when it is run.
-pub(crate) trait Body<T>: Send {
-    fn call(&mut self) -> T;
+pub(crate) trait Body<T>: Send + Sized {
+    /// Calls the body that is there; one for a single run is used up by it.
+    fn call(body: &mut Option<Self>) -> Option<T>;
 }
 
 /// A body for one run.
-pub(crate) struct Once<F>(pub(crate) Option<F>);
+pub(crate) struct Once<F>(pub(crate) F);
 
 impl<T, F: FnOnce() -> T + Send> Body<T> for Once<F> {
-    fn call(&mut self) -> T {
-        let body = self.0.take().expect("a task that runs once is started once");
-        body()
+    fn call(body: &mut Option<Self>) -> Option<T> {
+        let Once(body) = body.take()?;
+        Some(body())
     }
 }
 
@@ -58,8 +60,10 @@ impl<T, F: FnOnce() -> T + Send> Body<T> for Once<F> {
 pub(crate) struct Many<F>(pub(crate) F);
 
 impl<T, F: FnMut() -> T + Send> Body<T> for Many<F> {
-    fn call(&mut self) -> T {
-        (self.0)()
+    fn call(body: &mut Option<Self>) -> Option<T> {
+        // Called where it is: should it panic, what it captured is not dropped by the same unwinding.
+        let Many(body) = body.as_mut()?;
+        Some(body())
     }
 }
 
@@ -123,8 +127,7 @@ pub(crate) struct Cell<T, B> {
 }
 
 struct Inner<T, B> {
-    phase: Phase<T>,
-    body: Option<B>,
+    phase: Phase<T, B>,
     /// Most tasks never need any of it.
     links: Option<Box<Links>>,
 }
@@ -143,6 +146,10 @@ impl<T, B> Inner<T, B> {
         self.links.get_or_insert_default()
     }
 
+    fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Waiting(_) | Phase::Running | Phase::Ready(_))
+    }
+
     fn take_decoration(&mut self) -> Option<Box<dyn Decoration>> {
         self.links.as_mut()?.decoration.take()
     }
@@ -152,18 +159,21 @@ impl<T, B> Inner<T, B> {
     }
 }
 
-enum Phase<T> {
-    Waiting,
+enum Phase<T, B> {
+    Waiting(B),
+    /// The body is in the hands of the runner.
     Running,
+    /// A periodic body between its run and its return to the queue.
+    Ready(B),
     Done(Result<T, TaskError>),
     Taken,
 }
 
-impl<T> Phase<T> {
+impl<T, B> Phase<T, B> {
     fn state(&self) -> TaskState {
         match self {
-            Self::Waiting => TaskState::Waiting,
-            Self::Running => TaskState::Running,
+            Self::Waiting(_) => TaskState::Waiting,
+            Self::Running | Self::Ready(_) => TaskState::Running,
             Self::Taken | Self::Done(Ok(_)) => TaskState::Succeeded,
             Self::Done(Err(TaskError::Cancelled)) => TaskState::Cancelled,
             Self::Done(Err(TaskError::Abandoned(_))) => TaskState::Abandoned,
@@ -174,13 +184,14 @@ impl<T> Phase<T> {
 
 /// A body in the hands of the thread that runs it.
 pub(super) struct Work<B> {
-    pub(super) body: B,
+    /// `None` once it is used up.
+    pub(super) body: Option<B>,
     pub(super) decoration: Option<Box<dyn Decoration>>,
 }
 
 impl<T, B> Cell<T, B> {
     pub(crate) fn new(header: Header, body: B) -> Self {
-        let inner = Inner { phase: Phase::Waiting, body: Some(body), links: None };
+        let inner = Inner { phase: Phase::Waiting(body), links: None };
         Self { header, inner: Mutex::new(inner) }
     }
 
@@ -195,52 +206,63 @@ impl<T, B> Cell<T, B> {
     /// Takes the body back from a task that was refused, with its decoration, which the caller drops.
     pub(crate) fn take_back(&self) -> (Option<B>, Option<Box<dyn Decoration>>) {
         let mut inner = self.inner.lock();
-        (inner.body.take(), inner.take_decoration())
+        if !matches!(inner.phase, Phase::Waiting(_)) {
+            return (None, None);
+        }
+        // Whoever else may hold the task finds it abandoned.
+        let refused = Phase::Done(Err(TaskError::Abandoned(Abandoned::Rejected)));
+        match mem::replace(&mut inner.phase, refused) {
+            Phase::Waiting(body) => (Some(body), inner.take_decoration()),
+            _ => unreachable!("matched above, under the same lock"),
+        }
     }
 
     /// `Waiting → Running`; the body goes to the caller. Loses only to whoever ended the task first.
     pub(super) fn start(&self) -> Option<Work<B>> {
         let mut inner = self.inner.lock();
-        if !matches!(inner.phase, Phase::Waiting) {
+        if !matches!(inner.phase, Phase::Waiting(_)) {
             return None;
         }
-        let body = inner.body.take()?;
-        inner.phase = Phase::Running;
+        let Phase::Waiting(body) = mem::replace(&mut inner.phase, Phase::Running) else {
+            unreachable!("matched above, under the same lock")
+        };
         // Under the lock: once a cancel has returned the count stands.
         self.header.count_run();
-        Some(Work { body, decoration: inner.take_decoration() })
+        Some(Work { body: Some(body), decoration: inner.take_decoration() })
     }
 
     /// The body of a periodic task after a run. Comes back if the task was ended meanwhile.
-    pub(super) fn put_back(&self, work: Work<B>) -> Result<(), Work<B>> {
+    pub(super) fn put_back(&self, mut work: Work<B>) -> Result<(), Work<B>> {
         let mut inner = self.inner.lock();
         if !matches!(inner.phase, Phase::Running) {
             return Err(work);
         }
-        inner.body = Some(work.body);
+        let Some(body) = work.body.take() else { return Err(work) };
+        inner.phase = Phase::Ready(body);
         if work.decoration.is_some() {
             inner.links().decoration = work.decoration;
         }
         Ok(())
     }
 
-    /// Moves to `Done` if the task is not over; the waiters are the caller's to wake.
+    /// Moves to `Done` if the task is not over. What comes back is the caller's to throw away and to wake, unlocked.
     fn settle(
         inner: &mut MutexGuard<'_, Inner<T, B>>,
         outcome: Result<T, TaskError>,
-    ) -> Result<Waiters, Result<T, TaskError>> {
-        match inner.phase {
-            Phase::Waiting | Phase::Running => {
-                inner.phase = Phase::Done(outcome);
-                Ok(inner.take_waiters())
-            }
-            Phase::Done(_) | Phase::Taken => Err(outcome),
+    ) -> Result<Settled<B>, Result<T, TaskError>> {
+        if !inner.is_open() {
+            return Err(outcome);
         }
+        let body = match mem::replace(&mut inner.phase, Phase::Done(outcome)) {
+            Phase::Waiting(body) | Phase::Ready(body) => Some(body),
+            _ => None,
+        };
+        Ok(Settled { body, decoration: inner.take_decoration(), waiters: inner.take_waiters() })
     }
 
     fn take_outcome(inner: &mut MutexGuard<'_, Inner<T, B>>) -> Option<Result<T, TaskError>> {
         match &inner.phase {
-            Phase::Waiting | Phase::Running => None,
+            Phase::Waiting(_) | Phase::Running | Phase::Ready(_) => None,
             Phase::Taken => Some(Err(TaskError::Taken)),
             Phase::Done(Err(error)) => Some(Err(error.clone())),
             Phase::Done(Ok(_)) => match mem::replace(&mut inner.phase, Phase::Taken) {
@@ -251,14 +273,25 @@ impl<T, B> Cell<T, B> {
     }
 }
 
-/// Drops a body that will not be run (again), and tells its decoration.
-fn throw_away<B>(body: Option<B>, decoration: Option<Box<dyn Decoration>>) -> Option<Panic> {
-    let mut panic = unwind::discard(body).err();
-    if let Some(mut decoration) = decoration {
-        let told = unwind::catch(|| decoration.cancelled()).err();
-        panic = panic.or(told).or(unwind::discard(decoration).err());
+/// What a task leaves behind when it is over.
+struct Settled<B> {
+    /// If it was not in the hands of a runner.
+    body: Option<B>,
+    decoration: Option<Box<dyn Decoration>>,
+    waiters: Waiters,
+}
+
+impl<B> Settled<B> {
+    /// Drops a body that will not be run (again), tells its decoration, and wakes whoever waits.
+    fn wind_up(self) -> Option<Panic> {
+        let mut panic = self.body.and_then(|body| unwind::discard(body).err());
+        if let Some(mut decoration) = self.decoration {
+            let told = unwind::catch(|| decoration.cancelled()).err();
+            panic = panic.or(told).or(unwind::discard(decoration).err());
+        }
+        self.waiters.wake();
+        panic
     }
-    panic
 }
 
 impl<T, B> Task for Cell<T, B>
@@ -287,32 +320,31 @@ where
 
     fn re_arm(&self) -> bool {
         let mut inner = self.inner.lock();
-        if !matches!(inner.phase, Phase::Running) {
+        if !matches!(inner.phase, Phase::Ready(_)) {
             return false;
         }
-        inner.phase = Phase::Waiting;
+        let Phase::Ready(body) = mem::replace(&mut inner.phase, Phase::Running) else {
+            unreachable!("matched above, under the same lock")
+        };
+        inner.phase = Phase::Waiting(body);
         true
     }
 
     fn end(&self, error: TaskError, unlink: &mut dyn FnMut(TaskState)) -> EndedEarly {
         let mut inner = self.inner.lock();
         let was = inner.phase.state();
-        let Ok(waiters) = Self::settle(&mut inner, Err(error)) else {
+        let Ok(settled) = Self::settle(&mut inner, Err(error)) else {
             return EndedEarly::No;
         };
-        let body = inner.body.take();
-        let decoration = inner.take_decoration();
         drop(inner);
         unlink(was);
-        let panic = throw_away(body, decoration);
-        waiters.wake();
-        EndedEarly::Yes(panic)
+        EndedEarly::Yes(settled.wind_up())
     }
 
     fn listen(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut inner = self.inner.lock();
-        let open = matches!(inner.phase, Phase::Waiting | Phase::Running);
+        let open = inner.is_open();
         if open {
             inner.links().waiters.add(waker);
         } else {
@@ -395,13 +427,11 @@ where
     ) -> Result<(), Result<T, TaskError>> {
         let mut inner = self.inner.lock();
         let was = inner.phase.state();
-        let waiters = Self::settle(&mut inner, outcome)?;
-        // A task completed by hand while it waited gives up its body, as one that is cancelled does.
-        let (body, decoration) = (inner.body.take(), inner.take_decoration());
+        let settled = Self::settle(&mut inner, outcome)?;
         drop(inner);
         unlink(was);
-        let _ = throw_away(body, decoration);
-        waiters.wake();
+        // A task completed by hand while it waited gives up its body, as one that is cancelled does.
+        let _ = settled.wind_up();
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual_engine::{Schedule, TaskKey, Tick};
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Names a task for the life of its executor: the number of its submission.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,33 +35,36 @@ impl fmt::Display for TaskId {
 pub(crate) struct Header {
     /// What sets it apart from a task that runs once and has no name. Immutable after construction.
     special: Option<Box<Special>>,
-    /// Written once, under the pool's lock, when the task is accepted.
-    number: AtomicU64,
+    /// The number, written once when the task is accepted, below two flags that never touch it.
+    word: AtomicU64,
     /// Written under the pool's lock whenever the task is queued.
     key: AtomicU64,
     /// Written under the pool's lock whenever the task is queued.
     deadline: AtomicU64,
-    /// Runs begun. Written by the one thread that runs the task, under the cell's lock.
-    runs: AtomicU64,
-    /// Set by whoever interrupts; read by the body.
-    interrupted: AtomicBool,
 }
 
 struct Special {
     name: Option<Arc<str>>,
     schedule: Schedule,
+    /// Runs begun. Written by the one thread that runs the task, under the cell's lock.
+    runs: AtomicU64,
 }
+
+/// In `word`: set by whoever interrupts, read by the body.
+const INTERRUPTED: u64 = 1 << 63;
+/// In `word`: a task that is not special has been started.
+const STARTED: u64 = 1 << 62;
+/// In `word`: the number. All ones until there is one.
+const NUMBER: u64 = STARTED - 1;
 
 impl Header {
     pub(crate) fn new(name: Option<Arc<str>>, schedule: Schedule) -> Self {
         let plain = name.is_none() && schedule == Schedule::Once;
         Self {
-            special: (!plain).then(|| Box::new(Special { name, schedule })),
-            number: AtomicU64::new(u64::MAX),
+            special: (!plain).then(|| Box::new(Special { name, schedule, runs: AtomicU64::new(0) })),
+            word: AtomicU64::new(NUMBER),
             key: AtomicU64::new(TaskKey::NONE.to_bits()),
             deadline: AtomicU64::new(0),
-            runs: AtomicU64::new(0),
-            interrupted: AtomicBool::new(false),
         }
     }
 
@@ -76,15 +79,17 @@ impl Header {
     // The words below are published by the pool's lock or the cell's; each is read alone, so Relaxed is enough.
 
     pub(crate) fn id(&self) -> TaskId {
-        TaskId(self.number.load(Ordering::Relaxed))
+        TaskId(self.word.load(Ordering::Relaxed) & NUMBER)
     }
 
     pub(crate) fn has_number(&self) -> bool {
-        self.number.load(Ordering::Relaxed) != u64::MAX
+        self.word.load(Ordering::Relaxed) & NUMBER != NUMBER
     }
 
     pub(crate) fn set_number(&self, number: u64) {
-        self.number.store(number, Ordering::Relaxed);
+        // Nobody else knows the task yet, so there is no flag to lose. A thousand million submissions a second would
+        // take 146 years to reach the flags.
+        self.word.store(number, Ordering::Relaxed);
     }
 
     pub(crate) fn key(&self) -> TaskKey {
@@ -105,23 +110,29 @@ impl Header {
     }
 
     pub(crate) fn runs(&self) -> u64 {
-        self.runs.load(Ordering::Relaxed)
+        match &self.special {
+            Some(special) => special.runs.load(Ordering::Relaxed),
+            None => u64::from(self.word.load(Ordering::Relaxed) & STARTED != 0),
+        }
     }
 
     pub(crate) fn count_run(&self) {
-        self.runs.store(self.runs.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        match &self.special {
+            Some(special) => special.runs.store(special.runs.load(Ordering::Relaxed) + 1, Ordering::Relaxed),
+            None => drop(self.word.fetch_or(STARTED, Ordering::Relaxed)),
+        }
     }
 
     /// Acquire and Release: what was done before interrupting is seen by the body that notices.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Acquire)
+        self.word.load(Ordering::Acquire) & INTERRUPTED != 0
     }
 
     pub(crate) fn take_interrupt(&self) -> bool {
-        self.interrupted.swap(false, Ordering::AcqRel)
+        self.word.fetch_and(!INTERRUPTED, Ordering::AcqRel) & INTERRUPTED != 0
     }
 
     pub(crate) fn set_interrupted(&self) {
-        self.interrupted.store(true, Ordering::Release);
+        self.word.fetch_or(INTERRUPTED, Ordering::Release);
     }
 }

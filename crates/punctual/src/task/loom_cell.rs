@@ -24,7 +24,7 @@ fn task(bodies: &Drops, values: &Drops) -> Arc<Cell<Counted, Body>> {
         drop(captured);
         value
     });
-    Arc::new(Cell::new(Header::new(None, Schedule::Once), Once(Some(body))))
+    Arc::new(Cell::new(Header::new(None, Schedule::Once), Once(body)))
 }
 
 fn perform(cell: &dyn Task) -> Ended {

@@ -109,10 +109,10 @@ where
 fn call_decorated<T, B: Body<T>>(work: &mut Work<B>, value: &mut Option<T>) {
     let body = &mut work.body;
     match &mut work.decoration {
-        None => *value = Some(body.call()),
+        None => *value = B::call(body),
         Some(decoration) => decoration.run(&mut || {
             if value.is_none() {
-                *value = Some(body.call());
+                *value = B::call(body);
             }
         }),
     }
