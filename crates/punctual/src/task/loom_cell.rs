@@ -11,7 +11,6 @@ use super::{Cell, Ended, EndedEarly, Header, Once, Run, Task, TaskState, Typed, 
 use crate::clock::{Clock, ManualClock};
 use crate::error::{TaskError, WaitError};
 use crate::loom_support::{Counted, Drops, STEP, explore};
-use crate::observe::Unobserved;
 use crate::park::Parker;
 use crate::{DelayQueue, FutureTask, Interrupted};
 
@@ -28,7 +27,7 @@ fn task(bodies: &Drops, values: &Drops) -> Arc<Cell<Counted, Body>> {
 }
 
 fn perform(cell: &dyn Task) -> Ended {
-    cell.perform(&Run { observer: &Unobserved, started: Tick::ZERO, again: false, count: &|| () })
+    cell.perform(&Run { observer: None, started: Tick::ZERO, again: false, count: &|| () })
 }
 
 fn cancel(cell: &dyn Task) -> bool {
