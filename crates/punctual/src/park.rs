@@ -13,6 +13,8 @@
 
 use std::fmt;
 use std::sync::Arc;
+#[cfg(not(punctual_loom))]
+use std::sync::LazyLock;
 use std::task::Wake;
 use std::time::Duration;
 
@@ -75,6 +77,25 @@ impl Parker {
         self.seat.park_timeout(timeout);
         self.take_permit()
     }
+
+    /// Looks for the permit a few microseconds long, and leaves it where it is: for a thread that has reason to
+    /// expect it, because parking and being woken costs more than that, to both sides.
+    #[cfg(not(punctual_loom))]
+    pub(crate) fn linger(&self) {
+        const LOOKS: u32 = 300;
+        // With one processor whoever is to leave the permit cannot run meanwhile.
+        static ALONE: LazyLock<bool> =
+            LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from) < 2);
+        if !*ALONE {
+            let _ = (0..LOOKS).any(|_| {
+                std::hint::spin_loop();
+                self.has_permit()
+            });
+        }
+    }
+
+    #[cfg(punctual_loom)]
+    pub(crate) fn linger(&self) {}
 
     /// Blocks until somebody unparks the thread, for whatever reason; the permit is not touched.
     pub(crate) fn block(&self) {

@@ -84,14 +84,17 @@ impl Waiting {
         self.followers.push(Arc::clone(parker));
     }
 
-    /// The thread has come back from waiting, called or not.
-    pub(crate) fn leave(&mut self, parker: &Arc<Parker>) {
+    /// The thread has come back from waiting; says whether it was called.
+    pub(crate) fn leave(&mut self, parker: &Arc<Parker>) -> bool {
         if self.leader.as_ref().is_some_and(|leader| Arc::ptr_eq(&leader.parker, parker)) {
             self.leader = None;
+            false
         } else if let Some(position) = self.followers.iter().rposition(|other| Arc::ptr_eq(other, parker)) {
             self.followers.remove(position);
+            false
         } else {
             self.called -= 1;
+            true
         }
     }
 

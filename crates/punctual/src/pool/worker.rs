@@ -4,6 +4,7 @@
 //! [`unwind`](crate::unwind). It drops what it has run before it waits, and outside every lock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual_engine::{RunTimes, Tick};
 
@@ -25,7 +26,7 @@ pub(super) fn work(pool: &Arc<Pool>, index: usize) {
     let work = Work::new(pool, index, &tally);
     slack::set(pool.timer_slack);
     pool.tell(Place::Worker, |observer| observer.worker_started());
-    let mut worker = Worker { pool, index, parker: Arc::clone(&parker), tally, newborn: true };
+    let mut worker = Worker { pool, index, parker: Arc::clone(&parker), tally, newborn: true, brisk: false };
     while let Some((task, now)) = worker.next() {
         worker.run(&task, now);
         pool.discard(task);
@@ -42,7 +43,13 @@ struct Worker<'a> {
     parker: Arc<Parker>,
     tally: Arc<Tally>,
     newborn: bool,
+    /// The last wait was short and ended with a call: the next may well do so, too.
+    brisk: bool,
 }
+
+/// A wait that ends with a call within this time makes the worker look out for the next call before it parks. An
+/// idle worker, and one that waits for deadlines, never does.
+const BRISK: Duration = Duration::from_micros(200);
 
 impl Worker<'_> {
     /// Waits for a due task; `None` when the worker is no longer needed, and then it has resigned.
@@ -69,9 +76,13 @@ impl Worker<'_> {
                     core.enlist(&self.parker);
                     drop(core);
                     pool.discard(finished.take());
+                    if self.brisk {
+                        self.parker.linger();
+                    }
                     pool.clock.wait(&self.parker, until);
                     core = pool.core.lock();
-                    core.waiting.leave(&self.parker);
+                    let called = core.waiting.leave(&self.parker);
+                    self.brisk = called && pool.clock.now().since(now) < BRISK;
                     if kept {
                         idle_since = None;
                     }

@@ -27,6 +27,10 @@ pub(crate) fn wait_for(task: &dyn Task, clock: &dyn Clock, until: Option<Tick>) 
     if !task.listen(wait.waker()) {
         return Ok(());
     }
+    if task.header().deadline() <= clock.now() {
+        // It is running or about to.
+        wait.parker.linger();
+    }
     let gave_up = loop {
         if task.state().is_done() {
             return Ok(());
