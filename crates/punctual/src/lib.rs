@@ -42,6 +42,11 @@
 //! Not promised: how soon a thread is scheduled by the operating system, and fairness among workers.
 #![forbid(unsafe_code)]
 
+/// The example on the front page is a test, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod builder;
 mod clock;
 mod completion;
