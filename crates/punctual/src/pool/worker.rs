@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use punctual_engine::{RunTimes, Tick};
 
-use super::core::Step;
+use super::core::{Core, Step};
 use super::tally::Tally;
 use super::{Pool, TaskRef};
 use crate::context::Work;
@@ -26,7 +26,15 @@ pub(super) fn work(pool: &Arc<Pool>, index: usize) {
     let work = Work::new(pool, index, &tally);
     slack::set(pool.timer_slack);
     pool.tell(Place::Worker, |observer| observer.worker_started());
-    let mut worker = Worker { pool, index, parker: Arc::clone(&parker), tally, newborn: true, brisk: false };
+    let mut worker = Worker {
+        pool,
+        index,
+        parker: Arc::clone(&parker),
+        tally,
+        newborn: true,
+        known: Tick::ZERO,
+        brisk: false,
+    };
     while let Some((task, now)) = worker.next() {
         worker.run(&task, now);
         pool.discard(task);
@@ -43,6 +51,8 @@ struct Worker<'a> {
     parker: Arc<Parker>,
     tally: Arc<Tally>,
     newborn: bool,
+    /// The clock showed this, or later.
+    known: Tick,
     /// The last wait was short and ended with a call: the next may well do so, too.
     brisk: bool,
 }
@@ -62,7 +72,7 @@ impl Worker<'_> {
         let mut finished = core.workers[self.index].as_mut().and_then(|worker| worker.running.take());
         let mut idle_since = None;
         loop {
-            let now = pool.clock.now();
+            let now = self.look_at_clock(&core);
             match core.next_step(now, *idle_since.get_or_insert(now)) {
                 Step::Take(fired) => {
                     let then = core.take(self.index, &fired.value, now);
@@ -98,9 +108,23 @@ impl Worker<'_> {
         }
     }
 
+    /// The time, or an earlier one that serves as well: what was due then is due now, and the next task is.
+    ///
+    /// Only an observer learns how late a run began, so without one the clock is not read for a task that comes
+    /// out of a burst.
+    fn look_at_clock(&mut self, core: &Core) -> Tick {
+        let known = core.queue.next_deadline().is_some_and(|next| next <= self.known);
+        if !known || self.pool.observer.is_some() {
+            self.known = self.pool.clock.now();
+        }
+        self.known
+    }
+
     fn run(&self, task: &TaskRef, now: Tick) {
         let pool = self.pool;
         let again = task.header().schedule().is_periodic();
+        // A period may count from here.
+        let now = if again { pool.clock.now() } else { now };
         let run =
             Run { observer: pool.observer.as_deref(), started: now, again, count: &|| self.tally.finish() };
         match task.perform(&run) {
