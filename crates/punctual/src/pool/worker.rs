@@ -92,7 +92,8 @@ impl Worker<'_> {
                     pool.clock.wait(&self.parker, until);
                     core = pool.core.lock();
                     let called = core.waiting.leave(&self.parker);
-                    self.brisk = called && pool.clock.now().since(now) < BRISK;
+                    self.known = pool.clock.now();
+                    self.brisk = called && self.known.since(now) < BRISK;
                     if kept {
                         idle_since = None;
                     }
