@@ -24,11 +24,12 @@ use crate::error::Interrupted;
 use crate::park::Parker;
 use crate::pool::{Pool, Tally};
 use crate::sync::thread_local;
-use crate::task::{Task, TaskId, TaskRef};
+use crate::task::{Task, TaskId, TaskRef, Turn};
 
 #[derive(Clone)]
 struct Current {
     task: TaskRef,
+    turn: Turn,
     host: Host,
 }
 
@@ -61,8 +62,8 @@ pub(crate) struct Enter {
 }
 
 impl Enter {
-    pub(crate) fn new(task: TaskRef, host: Host) -> Self {
-        let current = Some(Current { task, host });
+    pub(crate) fn new(task: TaskRef, turn: Turn, host: Host) -> Self {
+        let current = Some(Current { task, turn, host });
         Self { outer: CURRENT.with(|cell| cell.replace(current)) }
     }
 }
@@ -79,8 +80,8 @@ fn current() -> Option<Current> {
     let by_hand = CURRENT.try_with(|cell| cell.borrow().clone()).ok()?;
     by_hand.or_else(|| {
         let Post { pool, index, tally } = WORKER.try_with(|cell| cell.borrow().clone()).ok().flatten()?;
-        let task = pool.upgrade()?.task_of(index, &tally)?;
-        Some(Current { task, host: Host::Pool(pool) })
+        let (task, turn) = pool.upgrade()?.task_of(index, &tally)?;
+        Some(Current { task, turn, host: Host::Pool(pool) })
     })
 }
 
@@ -146,7 +147,7 @@ pub(crate) fn serves(pool: &Pool) -> bool {
 
 /// Whether the calling thread is running this very task.
 pub(crate) fn is_running(task: &dyn Task) -> bool {
-    current().is_some_and(|current| std::ptr::addr_eq(Arc::as_ptr(&current.task), task))
+    current().is_some_and(|current| std::ptr::addr_eq(&*current.task, task))
 }
 
 /// One blocking wait: a parker, and a watch on the interrupt flag of the current task, if there is one.
@@ -228,7 +229,7 @@ impl TaskContext {
     /// The id of the task.
     #[must_use]
     pub fn id(&self) -> Option<TaskId> {
-        self.current.as_ref().map(|current| current.task.header().id())
+        self.current.as_ref().map(|current| current.turn.id)
     }
 
     /// The name of the task.
@@ -240,7 +241,7 @@ impl TaskContext {
     /// The instant from which this run was allowed.
     #[must_use]
     pub fn deadline(&self) -> Option<Tick> {
-        self.current.as_ref().map(|current| current.task.header().deadline())
+        self.current.as_ref().map(|current| current.turn.deadline)
     }
 
     /// How many runs of this task have begun, this one included.

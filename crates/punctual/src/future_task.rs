@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use punctual_engine::{Schedule, Tick};
+use punctual_engine::Tick;
 
 use crate::clock::{Clock, SystemClock};
 use crate::context::{Enter, Host};
 use crate::error::{Panic, TaskError, WaitError};
 use crate::sync::Mutex;
 use crate::task::{
-    Cell, Ended, EndedEarly, Header, Many, Once, Run, TaskRef, TaskState, Typed, join, wait_for,
+    Ended, EndedEarly, Kind, Many, Once, Run, TaskRef, TaskState, Turn, TypedRef, allocate, join, wait_for,
 };
 
 /// A computation that any thread may run, cancel, complete by hand or wait for.
@@ -32,7 +32,7 @@ use crate::task::{
 /// `FutureTask`; `done` is the hook given to [`on_done`](Self::on_done). The value is taken by move, so one of
 /// several waiters gets it; [`wait`](Self::wait) is for the others.
 pub struct FutureTask<T> {
-    task: Arc<dyn Typed<T>>,
+    task: TypedRef<T>,
     erased: TaskRef,
     repeatable: bool,
     clock: Arc<dyn Clock>,
@@ -44,17 +44,17 @@ type Hook = Box<dyn FnOnce(TaskState) + Send>;
 impl<T: Send + 'static> FutureTask<T> {
     /// A task that runs `body` once.
     pub fn new(body: impl FnOnce() -> T + Send + 'static) -> Self {
-        let cell = Arc::new(Cell::new(Header::new(None, Schedule::Once), Once(body)));
-        Self::from_parts(Arc::clone(&cell) as _, cell, false)
+        let (owner, task) = allocate(Kind::PLAIN, Once(body));
+        Self::from_parts(owner.into_typed(), task, false)
     }
 
     /// A task that may be [run and reset](Self::run_and_reset) any number of times.
     pub fn repeatable(body: impl FnMut() -> T + Send + 'static) -> Self {
-        let cell = Arc::new(Cell::new(Header::new(None, Schedule::Once), Many(body)));
-        Self::from_parts(Arc::clone(&cell) as _, cell, true)
+        let (owner, task) = allocate(Kind::PLAIN, Many(body));
+        Self::from_parts(owner.into_typed(), task, true)
     }
 
-    fn from_parts(task: Arc<dyn Typed<T>>, erased: TaskRef, repeatable: bool) -> Self {
+    fn from_parts(task: TypedRef<T>, erased: TaskRef, repeatable: bool) -> Self {
         Self { task, erased, repeatable, clock: Arc::new(SystemClock::new()), hook: Mutex::new(None) }
     }
 
@@ -108,8 +108,8 @@ impl<T: Send + 'static> FutureTask<T> {
     }
 
     fn perform(&self, again: bool) -> Ended {
-        let _enter = Enter::new(Arc::clone(&self.erased), Host::Nobody(Arc::clone(&self.clock)));
-        let run = Run { observer: None, started: Tick::ZERO, again, count: &|| () };
+        let _enter = Enter::new(self.erased.clone(), Turn::NONE, Host::Nobody(Arc::clone(&self.clock)));
+        let run = Run { observer: None, turn: Turn::NONE, started: Tick::ZERO, again, count: &|| () };
         self.erased.perform(&run)
     }
 
@@ -199,7 +199,7 @@ impl<T: Send + 'static> FutureTask<T> {
     /// # Errors
     /// As there.
     pub fn join(&self) -> Result<T, WaitError> {
-        join(&*self.task, &*self.clock, None)
+        join(&*self.task, None, &*self.clock, None)
     }
 
     /// As [`TaskHandle::join_timeout`](crate::TaskHandle::join_timeout).
@@ -207,7 +207,7 @@ impl<T: Send + 'static> FutureTask<T> {
     /// # Errors
     /// As there.
     pub fn join_timeout(&self, timeout: Duration) -> Result<T, WaitError> {
-        join(&*self.task, &*self.clock, Some(self.clock.now().after(timeout)))
+        join(&*self.task, None, &*self.clock, Some(self.clock.now().after(timeout)))
     }
 
     /// Takes the outcome if the task is over; never blocks.
@@ -221,7 +221,7 @@ impl<T: Send + 'static> FutureTask<T> {
     /// # Errors
     /// As there.
     pub fn wait(&self) -> Result<(), WaitError> {
-        wait_for(&*self.erased, &*self.clock, None)
+        wait_for(&*self.erased, None, &*self.clock, None)
     }
 
     /// As [`TaskHandle::wait_timeout`](crate::TaskHandle::wait_timeout).
@@ -230,7 +230,7 @@ impl<T: Send + 'static> FutureTask<T> {
     /// As there.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         let until = self.clock.now().after(timeout);
-        wait_for(&*self.erased, &*self.clock, Some(until))
+        wait_for(&*self.erased, None, &*self.clock, Some(until))
     }
 
     /// Wakes `waker` when the task is done; false, and nothing kept, if it is done already.

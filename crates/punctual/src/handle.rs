@@ -13,7 +13,7 @@ use punctual_engine::Tick;
 
 use crate::error::{Abandoned, TaskError, WaitError};
 use crate::pool::Pool;
-use crate::task::{Task, TaskId, TaskState, Typed, join, wait_for};
+use crate::task::{Task, TaskId, TaskState, Turn, TypedRef, join, wait_for};
 use crate::unrun::UnrunTask;
 
 /// A grip on one task: wait for it, await it, look at it, cancel it.
@@ -36,26 +36,28 @@ use crate::unrun::UnrunTask;
 /// `ScheduledFuture`. `get` is [`join`](Self::join), `cancel(false)` is [`cancel`](Self::cancel), `cancel(true)`
 /// is [`interrupt`](Self::interrupt). It is also a Rust [`Future`], under any runtime or none.
 pub struct TaskHandle<T> {
-    task: Arc<dyn Typed<T>>,
+    task: TypedRef<T>,
     pool: Arc<Pool>,
+    /// The first, and for a plain task the only one.
+    turn: Turn,
 }
 
 impl<T> TaskHandle<T> {
-    pub(crate) fn new(task: Arc<dyn Typed<T>>, pool: &Arc<Pool>) -> Self {
-        Self { task, pool: Arc::clone(pool) }
+    pub(crate) fn new(task: TypedRef<T>, pool: &Arc<Pool>, turn: Turn) -> Self {
+        Self { task, pool: Arc::clone(pool), turn }
     }
 
     pub(crate) fn task(&self) -> &dyn Task {
         self.task.as_task()
     }
 
-    pub(crate) fn typed(&self) -> &Arc<dyn Typed<T>> {
+    pub(crate) fn typed(&self) -> &TypedRef<T> {
         &self.task
     }
 
     /// A second grip on the same task; the value still goes to one of them only.
     pub(crate) fn another(&self) -> Self {
-        Self { task: Arc::clone(&self.task), pool: Arc::clone(&self.pool) }
+        Self { task: self.task.clone(), pool: Arc::clone(&self.pool), turn: self.turn }
     }
 
     /// Ends the task with `outcome`, unless it is over, and asks a body that runs to stop.
@@ -70,7 +72,7 @@ impl<T> TaskHandle<T> {
     /// The id of the task, unique in its executor, in order of submission.
     #[must_use]
     pub fn id(&self) -> TaskId {
-        self.task.header().id()
+        self.turn.id
     }
 
     /// The name of the task, if it was given one.
@@ -118,7 +120,7 @@ impl<T> TaskHandle<T> {
     /// The instant from which the next run is allowed, or the last one was.
     #[must_use]
     pub fn deadline(&self) -> Tick {
-        self.task.header().deadline()
+        self.task.header().deadline().unwrap_or(self.turn.deadline)
     }
 
     /// How long until the [`deadline`](Self::deadline), or since.
@@ -144,7 +146,7 @@ impl<T> TaskHandle<T> {
     /// [`WaitError::Interrupted`] if the call was made inside a task which is interrupted;
     /// [`WaitError::WouldDeadlock`] if a task waits for itself.
     pub fn join(&self) -> Result<T, WaitError> {
-        join(&*self.task, &*self.pool.clock, None)
+        join(&*self.task, Some(self.deadline()), &*self.pool.clock, None)
     }
 
     /// As [`join`](Self::join), but waits at most `timeout`, on the executor's clock.
@@ -153,7 +155,8 @@ impl<T> TaskHandle<T> {
     /// As [`join`](Self::join), and [`WaitError::Timeout`] when the time is over: the task goes on, and the
     /// handle can be used again.
     pub fn join_timeout(&self, timeout: Duration) -> Result<T, WaitError> {
-        join(&*self.task, &*self.pool.clock, Some(self.pool.clock.now().after(timeout)))
+        let until = self.pool.clock.now().after(timeout);
+        join(&*self.task, Some(self.deadline()), &*self.pool.clock, Some(until))
     }
 
     /// Takes the outcome if the task is over; never blocks.
@@ -167,7 +170,7 @@ impl<T> TaskHandle<T> {
     /// # Errors
     /// As [`join`](Self::join), but how the task ended is not one.
     pub fn wait(&self) -> Result<(), WaitError> {
-        wait_for(self.task(), &*self.pool.clock, None)
+        self.wait_until(None)
     }
 
     /// As [`wait`](Self::wait), but at most `timeout`, on the executor's clock.
@@ -175,8 +178,11 @@ impl<T> TaskHandle<T> {
     /// # Errors
     /// As [`wait`](Self::wait), and [`WaitError::Timeout`].
     pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        let until = self.pool.clock.now().after(timeout);
-        wait_for(self.task(), &*self.pool.clock, Some(until))
+        self.wait_until(Some(self.pool.clock.now().after(timeout)))
+    }
+
+    pub(crate) fn wait_until(&self, until: Option<Tick>) -> Result<(), WaitError> {
+        wait_for(self.task(), Some(self.deadline()), &*self.pool.clock, until)
     }
 
     // ---- ending
@@ -204,7 +210,8 @@ impl<T> TaskHandle<T> {
     /// Takes the task out of the queue, unrun; `None` if it is not there.
     pub fn remove(&self) -> Option<UnrunTask> {
         let task = self.pool.remove(self.task())?;
-        Some(UnrunTask::new(task, &self.pool, Abandoned::Removed))
+        let turn = Turn { deadline: self.deadline(), ..self.turn };
+        Some(UnrunTask::new(task, turn, &self.pool, Abandoned::Removed))
     }
 
     /// Turns the handle into a guard that cancels the task when it is dropped.

@@ -10,7 +10,6 @@ use crate::completion::CompletionQueue;
 use crate::error::{InvokeAllError, InvokeAnyError, TaskError, WaitError};
 use crate::handle::TaskHandle;
 use crate::scheduler::Scheduler;
-use crate::task::wait_for;
 
 impl Scheduler {
     /// Runs all tasks and waits until each is done; the handles come back in the order of the tasks.
@@ -138,7 +137,7 @@ where
         }
     }
     for handle in &batch.0 {
-        match wait_for(handle.task(), clock, until) {
+        match handle.wait_until(until) {
             Ok(()) => {}
             Err(WaitError::Timeout) => {
                 batch.call_off();

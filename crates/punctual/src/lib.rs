@@ -40,7 +40,7 @@
 //!   [`DelayQueue::peek`], [`DelayQueue::retain`] and [`Panic::with_payload`].
 //!
 //! Not promised: how soon a thread is scheduled by the operating system, and fairness among workers.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 /// The example on the front page is a test, too.
 #[cfg(doctest)]

@@ -2,13 +2,54 @@
 //!
 //! Everything that threads of this crate share goes through here, so that a build with `--cfg punctual_loom`
 //! explores the same code under loom. `Arc` stays the standard one: loom's cannot hold trait objects, and no
-//! protocol here depends on reference counts.
+//! protocol here depends on its counts. (Tasks have counts of their own.)
 
 #[cfg(not(punctual_loom))]
 mod imp {
     pub(crate) use std::sync::atomic;
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::thread_local;
+
+    /// A cell whose accesses loom can watch.
+    #[derive(Debug)]
+    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(std::cell::UnsafeCell::new(value))
+        }
+
+        pub(crate) fn with_mut<R>(&self, access: impl FnOnce(*mut T) -> R) -> R {
+            access(self.0.get())
+        }
+    }
+
+    /// How to wait for what takes others a few instructions, unless they are pre-empted.
+    pub(crate) struct Backoff(u32);
+
+    impl Backoff {
+        pub(crate) fn new() -> Self {
+            Self(0)
+        }
+
+        pub(crate) fn wait(&mut self) {
+            const LOOKS: u32 = 64;
+            const YIELDS: u32 = LOOKS + 16;
+            self.0 = self.0.saturating_add(1);
+            match self.0 {
+                ..LOOKS => std::hint::spin_loop(),
+                LOOKS..YIELDS => std::thread::yield_now(),
+                // A thread of higher priority that only yields may keep the holder from ever going on.
+                _ => nap(),
+            }
+        }
+    }
+
+    #[cold]
+    #[expect(clippy::disallowed_methods, reason = "the one wait without a clock: for a pre-empted thread")]
+    fn nap() {
+        std::thread::sleep(std::time::Duration::from_micros(50));
+    }
 
     /// What a thread is woken by: a token, left by [`unpark`](Self::unpark), taken by its own thread.
     pub(crate) struct Seat(std::thread::Thread);
@@ -36,9 +77,22 @@ mod imp {
 
 #[cfg(punctual_loom)]
 mod imp {
+    pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::sync::atomic;
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread_local;
+
+    pub(crate) struct Backoff(());
+
+    impl Backoff {
+        pub(crate) fn new() -> Self {
+            Self(())
+        }
+
+        pub(crate) fn wait(&mut self) {
+            loom::thread::yield_now();
+        }
+    }
 
     /// The token spelt out: an unpark of loom's own would also release a thread that is blocked on a lock.
     pub(crate) struct Seat {
@@ -72,7 +126,7 @@ mod imp {
     }
 }
 
-pub(crate) use imp::{MutexGuard, Seat, atomic, thread_local};
+pub(crate) use imp::{Backoff, MutexGuard, Seat, UnsafeCell, atomic, thread_local};
 
 /// A mutex that does not know poison: no user code runs under our locks, so a panic cannot leave one half-way.
 #[derive(Debug)]

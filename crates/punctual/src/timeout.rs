@@ -1,9 +1,9 @@
 //! A task with a limit on its time, from submission to end.
 //!
-//! The limit is a task of its own, due when the time is over, and knows the work; the work, in a waker among those
-//! that wait for its end, owns the limit. Whichever comes first ends the other: the limit ends the work, and the
-//! end of the work drops the waker, which takes the limit out of its queue. So does the drop of work that was
-//! refused.
+//! The limit is a task of its own, due when the time is over, and has a reference to the work; the work, in a waker
+//! among those that wait for its end, owns the limit. Whichever comes first ends the other, and so the circle: the
+//! limit ends the work, and the end of the work drops the waker, which takes the limit out of its queue. So does
+//! taking back work that was refused.
 //!
 //! # Where limits run
 //! Not in the pool of the work: there they would take room in the queue, be listed, counted and drained with the
@@ -13,11 +13,11 @@
 //! has run dry: what was drained from a pool has no limit any more.
 
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use punctual_engine::{Schedule, ShutdownPolicy};
+use punctual_engine::ShutdownPolicy;
 
 use crate::context;
 use crate::error::{Panic, RejectReason, Rejected, TaskError};
@@ -27,7 +27,7 @@ use crate::policy::{OnCancel, OnDrop, Rejection};
 use crate::pool::{Parts, Pool, Sizes};
 use crate::scheduler::{Scheduler, unwrap_once};
 use crate::sync::Mutex;
-use crate::task::{Cell, Header, Once, Task, Typed};
+use crate::task::{Kind, Once, Task, Turn, allocate};
 use crate::when::When;
 
 /// Idle time after which the thread for limits goes.
@@ -74,7 +74,7 @@ impl Limits {
         let Some(limits) = self.pool() else { return };
         let pool = limits.pool();
         let (queued, running) = pool.stop();
-        for limit in queued {
+        for (limit, _) in queued {
             pool.end(&*limit, TaskError::Cancelled);
             pool.discard(limit);
         }
@@ -155,14 +155,13 @@ where
     T: Send + 'static,
 {
     let pool = scheduler.pool();
-    let cell = Arc::new(Cell::new(Header::new(None, Schedule::Once), Once(work)));
+    let (cell, task) = allocate(Kind::PLAIN, Once(work));
     // Without limits there is no pool either, and the work is refused in whatever way it refuses.
     if let Some(limits) = pool.limits.open(pool) {
-        let (owner, typed): (Weak<Pool>, Arc<dyn Typed<T>>) = (Arc::downgrade(pool), cell.clone());
-        let target = Arc::downgrade(&typed);
+        let (owner, work) = (Arc::downgrade(pool), cell.typed());
         let limit = limits.schedule(timeout, move || {
-            if let (Some(work), Some(pool)) = (target.upgrade(), owner.upgrade()) {
-                expire(&TaskHandle::new(work, &pool));
+            if let Some(pool) = owner.upgrade() {
+                expire(&TaskHandle::new(work, &pool, Turn::NONE));
             }
         });
         match limit {
@@ -173,13 +172,12 @@ where
             // Closed meanwhile.
             Err(rejected) if rejected.reason() == RejectReason::ShutDown => {}
             Err(rejected) => {
-                let (body, _) = cell.take_back();
-                let work = body.map(|Once(work)| work).expect("work without a limit has not begun");
+                let (Once(work), _) = cell.take_back().expect("work without a limit has not begun");
                 return Err(Rejected::new(work, rejected.reason()));
             }
         }
     }
-    scheduler.place(cell, When::After(Duration::ZERO)).map_err(unwrap_once)
+    scheduler.place(cell, task, When::After(Duration::ZERO)).map_err(unwrap_once)
 }
 
 /// Ends work whose time is over with what `fallback` returns, or with its panic: it does not go on without a limit.

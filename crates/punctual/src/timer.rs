@@ -108,7 +108,8 @@ impl Timer {
         let pool = self.executor.pool();
         let (queued, running) = pool.stop();
         pool.discard_all(running);
-        let unrun = queued.into_iter().map(|task| UnrunTask::new(task, pool, Abandoned::Stopped));
+        let unrun =
+            queued.into_iter().map(|(task, turn)| UnrunTask::new(task, turn, pool, Abandoned::Stopped));
         unrun.filter_map(|task| task.cancel().then_some(())).count()
     }
 

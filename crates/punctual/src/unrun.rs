@@ -7,7 +7,7 @@ use crate::context::{Enter, Host};
 use crate::error::{Abandoned, TaskError};
 use crate::handle::Remaining;
 use crate::pool::Pool;
-use crate::task::{Ended, Run, TaskId, TaskInfo, TaskRef};
+use crate::task::{Ended, Run, TaskId, TaskInfo, TaskRef, Turn};
 
 /// A task that was drained, removed or refused: yours to run, keep or drop.
 ///
@@ -35,18 +35,19 @@ use crate::task::{Ended, Run, TaskId, TaskInfo, TaskRef};
 pub struct UnrunTask {
     /// `None` once it has been run.
     task: Option<TaskRef>,
+    turn: Turn,
     pool: Arc<Pool>,
     fate: Abandoned,
 }
 
 impl UnrunTask {
-    pub(crate) fn new(task: TaskRef, pool: &Arc<Pool>, fate: Abandoned) -> Self {
-        Self { task: Some(task), pool: Arc::clone(pool), fate }
+    pub(crate) fn new(task: TaskRef, turn: Turn, pool: &Arc<Pool>, fate: Abandoned) -> Self {
+        Self { task: Some(task), turn, pool: Arc::clone(pool), fate }
     }
 
     fn info(&self) -> TaskInfo<'_> {
         let task = self.task.as_ref().expect("present until it is consumed");
-        TaskInfo::new(task.header(), None)
+        TaskInfo::new(task.header(), self.turn, None)
     }
 
     /// The id of the task, the same as its handle's.
@@ -77,10 +78,11 @@ impl UnrunTask {
     pub fn run(mut self) -> bool {
         let task = self.task.take().expect("present until it is consumed");
         let pool = &self.pool;
-        let enter = Enter::new(Arc::clone(&task), Host::Pool(Arc::downgrade(pool)));
+        let enter = Enter::new(task.clone(), self.turn, Host::Pool(Arc::downgrade(pool)));
         let count = || pool.core.lock().counts.completed += 1;
         let again = task.header().schedule().is_periodic();
-        let run = Run { observer: pool.observer.as_deref(), started: pool.clock.now(), again, count: &count };
+        let (observer, turn) = (pool.observer.as_deref(), self.turn);
+        let run = Run { observer, turn, started: pool.clock.now(), again, count: &count };
         let ended = task.perform(&run);
         drop(enter);
         if matches!(ended, Ended::Again) {

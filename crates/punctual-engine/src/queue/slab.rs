@@ -40,8 +40,9 @@ use crate::TaskKey;
 
 /// No slot, no chunk, no link.
 pub(super) const NONE: u32 = u32::MAX;
-/// The generation after the last.
-const RETIRED: u32 = u32::MAX;
+/// The generation after the last: the first that does not fit into 31 bits is never needed, so whoever stores keys
+/// has a bit to spare.
+const RETIRED: u32 = u32::MAX >> 1;
 
 #[derive(Debug)]
 pub(super) struct Slab<T, const BITS: u32> {

@@ -21,7 +21,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_engine::{Keep, Leftover, RunState, Tick};
+use punctual_engine::{Fired, Keep, Leftover, RunState, Tick};
 
 use super::{Core, Pool, join_all};
 use crate::context::{self, Serve, Wait};
@@ -30,7 +30,7 @@ use crate::observe::Place;
 use crate::park::Parker;
 use crate::pool::Sizes;
 use crate::sync::MutexGuard;
-use crate::task::TaskRef;
+use crate::task::{TaskId, TaskRef, Turn};
 
 impl Pool {
     pub(crate) fn shutdown(self: &Arc<Self>) {
@@ -69,14 +69,14 @@ impl Pool {
     }
 
     /// Stops: returns what was queued, and what runs, for the caller to interrupt or leave.
-    pub(crate) fn stop(&self) -> (Vec<TaskRef>, Vec<TaskRef>) {
+    pub(crate) fn stop(&self) -> (Vec<(TaskRef, Turn)>, Vec<TaskRef>) {
         let mut core = self.core.lock();
         core.state = core.state.max(RunState::Stop);
         let queued = core.queue.drain();
-        let running: Vec<TaskRef> =
-            core.workers.iter().flatten().filter_map(|worker| worker.running.clone()).collect();
+        let running = core.workers.iter().flatten().filter_map(|worker| worker.running.as_ref());
+        let running: Vec<TaskRef> = running.map(|(task, _)| task.clone()).collect();
         self.after_removal(core);
-        (queued.into_iter().map(|fired| fired.value).collect(), running)
+        (queued.into_iter().map(with_turn).collect(), running)
     }
 
     /// To be called whenever the queue may have become empty, or the state has changed: releases whoever waits
@@ -240,6 +240,11 @@ impl Drop for Pool {
             self.discard(fired.value);
         }
     }
+}
+
+/// What has left the queue, with its place there.
+pub(super) fn with_turn(Fired { deadline, number, value }: Fired<TaskRef>) -> (TaskRef, Turn) {
+    (value, Turn { deadline, id: TaskId(number) })
 }
 
 fn wake_all(parkers: &[Arc<Parker>]) {

@@ -25,7 +25,7 @@ use crate::error::RejectReason;
 use crate::park::Parker;
 use crate::policy::OnCancel;
 use crate::stats::Stats;
-use crate::task::{TaskRef, TaskState};
+use crate::task::{TaskId, TaskRef, TaskState, Turn};
 
 /// The engine's slots are numbered with 32 bits.
 const MOST_QUEUED: usize = u32::MAX as usize - 1;
@@ -60,7 +60,7 @@ pub(crate) struct Core {
 pub(crate) struct Worker {
     pub(crate) tally: Arc<Tally>,
     /// The task it has taken, so that a stop can interrupt it.
-    pub(crate) running: Option<TaskRef>,
+    pub(crate) running: Option<(TaskRef, Turn)>,
 }
 
 /// Counted under the lock.
@@ -71,6 +71,21 @@ pub(crate) struct Counts {
     pub(crate) cancelled: u64,
     pub(crate) rejected: u64,
     pub(crate) largest: usize,
+}
+
+/// What is known of a task that comes in.
+pub(crate) struct Offer {
+    pub(crate) deadline: Tick,
+    pub(crate) now: Tick,
+    /// Given when the task is first looked at, accepted or not.
+    pub(crate) id: Option<TaskId>,
+}
+
+impl Offer {
+    /// The place of the task among all, once it has a number.
+    pub(crate) fn turn(&self) -> Turn {
+        Turn { deadline: self.deadline, ..self.id.map_or(Turn::NONE, |id| Turn { id, ..Turn::NONE }) }
+    }
 }
 
 /// What a worker does next.
@@ -119,27 +134,30 @@ impl Core {
     // ---- submission
 
     /// Queues a new task, or says why not.
-    pub(crate) fn accept(&mut self, task: &TaskRef, deadline: Tick, now: Tick) -> Result<Then, RejectReason> {
-        let header = task.header();
-        if !header.has_number() {
-            header.set_number(self.next_number());
-        }
+    pub(crate) fn accept(
+        &mut self,
+        task: TaskRef,
+        offer: &mut Offer,
+    ) -> Result<(TaskKey, Then), (TaskRef, RejectReason)> {
+        let id = *offer.id.get_or_insert_with(|| self.next_id());
         if self.state != RunState::Running {
-            return Err(RejectReason::ShutDown);
+            return Err((task, RejectReason::ShutDown));
         }
-        let is_due = deadline <= now;
-        let grow = self.admit(is_due)?;
-        let number = header.id().number();
-        let wake = self.insert(task, deadline, number, is_due);
+        let is_due = offer.deadline <= offer.now;
+        let grow = match self.admit(is_due) {
+            Ok(grow) => grow,
+            Err(reason) => return Err((task, reason)),
+        };
+        let (key, wake) = self.insert(task, Turn { deadline: offer.deadline, id }, is_due);
         let idle = wake.is_some() || self.waiting.called() > 0;
         let spawn = if grow || self.wants_worker(is_due, idle) { Some(self.add_worker()) } else { None };
-        Ok(Then { wake, spawn })
+        Ok((key, Then { wake, spawn }))
     }
 
-    pub(crate) fn next_number(&mut self) -> u64 {
+    pub(crate) fn next_id(&mut self) -> TaskId {
         let number = self.next_number;
         self.next_number += 1;
-        number
+        TaskId(number)
     }
 
     /// Whether there is room, and whether making it takes another thread.
@@ -162,16 +180,25 @@ impl Core {
     }
 
     /// Rule *insert* of the leader protocol.
-    fn insert(&mut self, task: &TaskRef, deadline: Tick, number: u64, is_due: bool) -> Option<Arc<Parker>> {
+    fn insert(&mut self, task: TaskRef, turn: Turn, is_due: bool) -> (TaskKey, Option<Arc<Parker>>) {
+        let Turn { deadline, id } = turn;
         let is_first =
-            self.queue.peek().is_none_or(|(_, first, other, _)| (deadline, number) < (first, other));
-        let key = self.queue.insert(deadline, number, Arc::clone(task));
-        task.header().set_queued(key, deadline);
-        match (is_first, is_due) {
+            self.queue.peek().is_none_or(|(_, first, other, _)| (deadline, id.number()) < (first, other));
+        let key = self.enqueue(task, turn);
+        let wake = match (is_first, is_due) {
             (true, true) => self.waiting.call_for_due(),
             (true, false) => self.waiting.call_to_lead(),
             (false, _) => None,
+        };
+        (key, wake)
+    }
+
+    fn enqueue(&mut self, task: TaskRef, turn: Turn) -> TaskKey {
+        let key = self.queue.insert(turn.deadline, turn.id.number(), task);
+        if let Some(task) = self.queue.get(key) {
+            task.header().set_queued(key, turn.deadline);
         }
+        key
     }
 
     /// Below the core size every task brings a worker, as in Java. Above it one is added where a task would
@@ -186,13 +213,11 @@ impl Core {
     }
 
     /// Queues a periodic task again, under its old number. False if it is over.
-    pub(crate) fn requeue(&mut self, task: &TaskRef, deadline: Tick) -> bool {
+    pub(crate) fn requeue(&mut self, task: &TaskRef, turn: Turn) -> bool {
         if !may_run(self.state, self.policy, true, false) || !task.re_arm() {
             return false;
         }
-        let number = task.header().id().number();
-        let key = self.queue.insert(deadline, number, Arc::clone(task));
-        task.header().set_queued(key, deadline);
+        self.enqueue(task.clone(), turn);
         // Nobody is called: the worker that re-queues is about to look for itself.
         true
     }
@@ -275,10 +300,10 @@ impl Core {
     }
 
     /// Rule *take* of the leader protocol; goes with [`Step::Take`].
-    pub(crate) fn take(&mut self, index: usize, task: &TaskRef, now: Tick) -> Then {
+    pub(crate) fn take(&mut self, index: usize, task: &TaskRef, turn: Turn, now: Tick) -> Then {
         let worker = self.workers[index].as_mut().expect("a worker that works has a place");
         worker.tally.begin();
-        worker.running = Some(Arc::clone(task));
+        worker.running = Some((task.clone(), turn));
         let next = self.queue.next_deadline();
         let wake = self.waiting.hand_on(next, now);
         let attended =
@@ -293,7 +318,7 @@ impl Core {
     }
 
     /// A worker has decided to go (goes with [`Step::Leave`]). Returns who is to be woken, and what it had.
-    pub(crate) fn resign(&mut self, index: usize, now: Tick) -> (Vec<Arc<Parker>>, Option<TaskRef>) {
+    pub(crate) fn resign(&mut self, index: usize, now: Tick) -> (Vec<Arc<Parker>>, Option<(TaskRef, Turn)>) {
         self.live -= 1;
         let worker = self.workers[index].take().expect("a worker that leaves has a place");
         self.counts.completed += worker.tally.completed();

@@ -33,9 +33,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use punctual_engine::{ShutdownPolicy, Tick};
+use punctual_engine::{ShutdownPolicy, TaskKey};
 
 pub(crate) use self::core::Core;
+pub(crate) use self::core::Offer;
 use self::core::Then;
 pub(crate) use self::leader::Waiting;
 pub(crate) use self::sizes::Sizes;
@@ -50,7 +51,7 @@ use crate::error::{Abandoned, Panic, RejectReason, TaskError};
 use crate::observe::{Observer, Place};
 use crate::policy::{OnCancel, Rejection};
 use crate::sync::Mutex;
-use crate::task::{EndedEarly, Task, TaskRef, TaskState, Typed};
+use crate::task::{EndedEarly, Task, TaskRef, TaskState, Turn, Typed};
 use crate::timeout::Limits;
 use crate::unwind;
 
@@ -112,27 +113,28 @@ impl Pool {
     /// Queues `task` for `deadline`, or says why not; a task that was not accepted is untouched.
     pub(crate) fn submit(
         self: &Arc<Self>,
-        task: &TaskRef,
-        deadline: Tick,
-        now: Tick,
-    ) -> Result<(), RejectReason> {
-        let then = self.core.lock().accept(task, deadline, now)?;
-        if self.act(then) == Acted::Done {
-            return Ok(());
+        task: TaskRef,
+        offer: &mut Offer,
+    ) -> Result<(), (TaskRef, RejectReason)> {
+        let (key, then) = self.core.lock().accept(task, offer)?;
+        match self.act(then) {
+            Acted::Done => Ok(()),
+            Acted::AskedForThread => self.ensure_worker(key),
         }
-        // A thread was asked for. That it could not be had matters only if there is no other.
+    }
+
+    /// A thread was asked for. That it could not be had matters only if there is no other: then the task that was
+    /// queued under `key` comes back, unless somebody has run it, or taken it out.
+    #[cold]
+    fn ensure_worker(self: &Arc<Self>, key: TaskKey) -> Result<(), (TaskRef, RejectReason)> {
         let mut core = self.core.lock();
         if core.live > 0 {
             return Ok(());
         }
-        let unlinked = core.unlink(task.header().key());
+        let unlinked = core.unlink(key);
         self.after_removal(core);
         self.rescue();
-        match unlinked {
-            Some(_) => Err(RejectReason::NoWorker),
-            // Somebody has run it, or taken it out.
-            None => Ok(()),
-        }
+        unlinked.map_or(Ok(()), |task| Err((task, RejectReason::NoWorker)))
     }
 
     pub(crate) fn count_rejected(&self) {
@@ -245,7 +247,7 @@ impl Pool {
     }
 
     /// What that worker has in hand.
-    pub(crate) fn task_of(&self, index: usize, tally: &Arc<Tally>) -> Option<TaskRef> {
+    pub(crate) fn task_of(&self, index: usize, tally: &Arc<Tally>) -> Option<(TaskRef, Turn)> {
         let core = self.core.lock();
         let worker = core.workers[index].as_ref().filter(|worker| Arc::ptr_eq(&worker.tally, tally))?;
         worker.running.clone()

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use punctual_engine::{RunTimes, Tick};
 
+use super::control::with_turn;
 use super::core::{Core, Step};
 use super::tally::Tally;
 use super::{Pool, TaskRef};
@@ -16,7 +17,7 @@ use crate::error::TaskError;
 use crate::observe::Place;
 use crate::park::Parker;
 use crate::slack;
-use crate::task::{Ended, Run};
+use crate::task::{Ended, Run, Turn};
 
 /// The life of a worker thread.
 pub(super) fn work(pool: &Arc<Pool>, index: usize) {
@@ -35,8 +36,8 @@ pub(super) fn work(pool: &Arc<Pool>, index: usize) {
         known: Tick::ZERO,
         brisk: false,
     };
-    while let Some((task, now)) = worker.next() {
-        worker.run(&task, now);
+    while let Some((task, turn, now)) = worker.next() {
+        worker.run(&task, turn, now);
         pool.discard(task);
     }
     pool.tell(Place::Worker, |observer| observer.worker_stopped());
@@ -63,7 +64,7 @@ const BRISK: Duration = Duration::from_micros(200);
 
 impl Worker<'_> {
     /// Waits for a due task; `None` when the worker is no longer needed, and then it has resigned.
-    fn next(&mut self) -> Option<(TaskRef, Tick)> {
+    fn next(&mut self) -> Option<(TaskRef, Turn, Tick)> {
         let pool = self.pool;
         let mut core = pool.core.lock();
         if std::mem::take(&mut self.newborn) {
@@ -75,12 +76,13 @@ impl Worker<'_> {
             let now = self.look_at_clock(&core);
             match core.next_step(now, *idle_since.get_or_insert(now)) {
                 Step::Take(fired) => {
-                    let then = core.take(self.index, &fired.value, now);
+                    let (task, turn) = with_turn(fired);
+                    let then = core.take(self.index, &task, turn, now);
                     drop(core);
                     pool.discard(finished);
                     // A worker that cannot be added now is asked for again at the next occasion.
                     let _ = pool.act(then);
-                    return Some((fired.value, now));
+                    return Some((task, turn, now));
                 }
                 Step::Wait { until, kept } => {
                     core.enlist(&self.parker);
@@ -121,29 +123,30 @@ impl Worker<'_> {
         self.known
     }
 
-    fn run(&self, task: &TaskRef, now: Tick) {
+    fn run(&self, task: &TaskRef, turn: Turn, now: Tick) {
         let pool = self.pool;
         let again = task.header().schedule().is_periodic();
         // A period may count from here.
         let now = if again { pool.clock.now() } else { now };
-        let run =
-            Run { observer: pool.observer.as_deref(), started: now, again, count: &|| self.tally.finish() };
+        let (observer, count) = (pool.observer.as_deref(), || self.tally.finish());
+        let run = Run { observer, turn, started: now, again, count: &count };
         match task.perform(&run) {
             Ended::Finished | Ended::Late => {}
             Ended::Skipped => self.tally.skip(),
-            Ended::Again => self.queue_again(task, now),
+            Ended::Again => self.queue_again(task, turn, now),
         }
     }
 
-    fn queue_again(&self, task: &TaskRef, started: Tick) {
+    fn queue_again(&self, task: &TaskRef, turn: Turn, started: Tick) {
         let pool = self.pool;
-        let header = task.header();
-        let run = RunTimes { deadline: header.deadline(), started, ended: pool.clock.now() };
-        let Some(next) = header.schedule().next(run) else { unreachable!("only a periodic task runs again") };
+        let run = RunTimes { deadline: turn.deadline, started, ended: pool.clock.now() };
+        let Some(next) = task.header().schedule().next(run) else {
+            unreachable!("only a periodic task runs again")
+        };
         let mut core = pool.core.lock();
         self.tally.finish();
         let running = core.workers[self.index].as_mut().and_then(|worker| worker.running.take());
-        let queued = core.requeue(task, next);
+        let queued = core.requeue(task, Turn { deadline: next, ..turn });
         drop(core);
         if !queued {
             // Shut down meanwhile, or cancelled: then it is over already, and this does nothing.

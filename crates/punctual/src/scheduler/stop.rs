@@ -34,9 +34,9 @@ fn stop(pool: &Arc<Pool>) -> Vec<UnrunTask> {
         task.interrupt();
     }
     pool.discard_all(running);
-    let (over, unrun): (Vec<_>, Vec<_>) = queued.into_iter().partition(|task| task.state().is_done());
+    let (over, unrun): (Vec<_>, Vec<_>) = queued.into_iter().partition(|(task, _)| task.state().is_done());
     pool.discard_all(over);
-    unrun.into_iter().map(|task| UnrunTask::new(task, pool, Abandoned::Stopped)).collect()
+    unrun.into_iter().map(|(task, turn)| UnrunTask::new(task, turn, pool, Abandoned::Stopped)).collect()
 }
 
 impl Scheduler {

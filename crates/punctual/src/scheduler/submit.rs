@@ -13,7 +13,8 @@ use super::Scheduler;
 use crate::error::{Abandoned, RejectReason, Rejected, TaskError};
 use crate::handle::TaskHandle;
 use crate::policy::Rejection;
-use crate::task::{Body, Cell, Header, Many, Once, TaskInfo, TaskRef};
+use crate::pool::Offer;
+use crate::task::{Body, Kind, Many, Once, Owner, TaskInfo, TaskRef, Turn, allocate};
 use crate::task_builder::TaskBuilder;
 use crate::timeout;
 use crate::unrun::UnrunTask;
@@ -74,8 +75,7 @@ impl Scheduler {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let cell = Cell::new(Header::new(None, Schedule::Once), Once(task));
-        self.enter(cell, When::After(delay)).map_err(unwrap_once)
+        self.enter(Kind::PLAIN, Once(task), When::After(delay)).map_err(unwrap_once)
     }
 
     /// Runs `task` every `period`, first after `initial_delay`.
@@ -216,8 +216,7 @@ impl Scheduler {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let cell = Cell::new(Header::new(name, Schedule::Once), Once(task));
-        self.enter(cell, when).map_err(unwrap_once)
+        self.enter(Kind::new(name, Schedule::Once), Once(task), when).map_err(unwrap_once)
     }
 
     pub(crate) fn repeat<F>(
@@ -233,8 +232,8 @@ impl Scheduler {
         if schedule.period().is_some_and(|period| period.is_zero()) {
             return Err(Rejected::new(task, RejectReason::ZeroPeriod));
         }
-        let cell = Cell::new(Header::new(name, schedule), Many(task));
-        self.enter(cell, when).map_err(|rejected| rejected.map(|Many(task)| task))
+        let entered = self.enter(Kind::new(name, schedule), Many(task), when);
+        entered.map_err(|rejected| rejected.map(|Many(task)| task))
     }
 
     /// A task that is cancelled before it could be submitted.
@@ -244,50 +243,56 @@ impl Scheduler {
         T: Send + 'static,
     {
         let pool = self.pool();
-        let cell = Arc::new(Cell::new(Header::new(None, Schedule::Once), Once(task)));
-        cell.header().set_number(pool.core.lock().next_number());
+        let (cell, _) = allocate(Kind::PLAIN, Once(task));
+        let id = pool.core.lock().next_id();
         pool.end(&*cell, TaskError::Cancelled);
-        TaskHandle::new(cell, pool)
+        TaskHandle::new(cell.into_typed(), pool, Turn { deadline: Tick::ZERO, id })
     }
 
-    fn enter<T, B>(&self, cell: Cell<T, B>, when: When) -> Result<TaskHandle<T>, Rejected<B>>
+    fn enter<T, B>(&self, kind: Kind, body: B, when: When) -> Result<TaskHandle<T>, Rejected<B>>
     where
         T: Send + 'static,
         B: Body<T> + 'static,
     {
-        self.place(Arc::new(cell), when)
+        let (cell, task) = allocate(kind, body);
+        self.place(cell, task, when)
     }
 
     /// Every task comes in here.
-    pub(crate) fn place<T, B>(&self, cell: Arc<Cell<T, B>>, when: When) -> Result<TaskHandle<T>, Rejected<B>>
+    pub(crate) fn place<T, B>(
+        &self,
+        cell: Owner<T, B>,
+        task: TaskRef,
+        when: When,
+    ) -> Result<TaskHandle<T>, Rejected<B>>
     where
         T: Send + 'static,
         B: Body<T> + 'static,
     {
         let pool = self.pool();
         let now = pool.clock.now();
-        let deadline = when.tick(now);
-        cell.header().set_deadline(deadline);
+        let mut offer = Offer { deadline: when.tick(now), now, id: None };
         if let Some(decorator) = &pool.decorator {
-            cell.header().set_number(pool.core.lock().next_number());
-            if let Some(decoration) = decorator.decorate(TaskInfo::new(cell.header(), None)) {
+            let id = pool.core.lock().next_id();
+            offer.id = Some(id);
+            let turn = Turn { deadline: offer.deadline, id };
+            if let Some(decoration) = decorator.decorate(TaskInfo::new(cell.header(), turn, None)) {
                 cell.decorate(decoration);
             }
         }
-        let task: TaskRef = Arc::clone(&cell) as TaskRef;
-        if let Err(reason) = pool.submit(&task, deadline, now) {
-            self.refuse(&cell, task, (deadline, now), reason)?;
+        if let Err((task, reason)) = pool.submit(task, &mut offer) {
+            self.refuse(&cell, task, &mut offer, reason)?;
         }
-        Ok(TaskHandle::new(cell, pool))
+        Ok(TaskHandle::new(cell.into_typed(), pool, offer.turn()))
     }
 
     /// `Ok` if the rejection policy took the task off our hands.
     #[cold]
     fn refuse<T, B>(
         &self,
-        cell: &Arc<Cell<T, B>>,
-        task: TaskRef,
-        (deadline, now): (Tick, Tick),
+        cell: &Owner<T, B>,
+        mut task: TaskRef,
+        offer: &mut Offer,
         reason: RejectReason,
     ) -> Result<(), Rejected<B>>
     where
@@ -297,16 +302,16 @@ impl Scheduler {
         let pool = self.pool();
         pool.count_rejected();
         let policy = pool.rejection.lock().clone();
-        let unrun = |task| UnrunTask::new(task, pool, Abandoned::Rejected);
+        let turn = offer.turn();
+        let unrun = |task| UnrunTask::new(task, turn, pool, Abandoned::Rejected);
         match policy {
-            Rejection::CallerRuns if reason != RejectReason::ShutDown && deadline <= now => {
+            Rejection::CallerRuns if reason != RejectReason::ShutDown && offer.deadline <= offer.now => {
                 unrun(task).run();
             }
             Rejection::Abort | Rejection::CallerRuns => {
-                let (body, decoration) = cell.take_back();
-                pool.discard(decoration);
                 // Without its body it has been ended by its time limit, and the handle says so.
-                if let Some(body) = body {
+                if let Some((body, clung)) = cell.take_back() {
+                    pool.discard(clung);
                     return Err(Rejected::new(body, reason));
                 }
             }
@@ -314,9 +319,9 @@ impl Scheduler {
             Rejection::DiscardOldest => {
                 let mut refused = reason;
                 while refused == RejectReason::Saturated && pool.displace() {
-                    match pool.submit(&task, deadline, now) {
+                    match pool.submit(task, offer) {
                         Ok(()) => return Ok(()),
-                        Err(reason) => refused = reason,
+                        Err((back, reason)) => (task, refused) = (back, reason),
                     }
                 }
                 drop(unrun(task));

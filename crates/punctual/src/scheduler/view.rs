@@ -9,7 +9,7 @@ use super::Scheduler;
 use crate::error::Abandoned;
 use crate::handle::Remaining;
 use crate::stats::Stats;
-use crate::task::{TaskId, TaskRef};
+use crate::task::{TaskId, TaskRef, Turn};
 use crate::unrun::UnrunTask;
 
 impl Scheduler {
@@ -29,7 +29,7 @@ impl Scheduler {
         let view = |entry: Entry<'_, TaskRef>| {
             let header = entry.value.header();
             QueuedTask {
-                id: header.id(),
+                id: TaskId(entry.number),
                 name: header.name().cloned(),
                 schedule: header.schedule(),
                 deadline: entry.deadline,
@@ -49,13 +49,12 @@ impl Scheduler {
     pub fn remove(&self, id: TaskId) -> Option<UnrunTask> {
         let pool = self.pool();
         let core = pool.core.lock();
-        let found = core.queue.iter().find(|entry| entry.value.header().id() == id);
-        let task = found.map(|entry| Arc::clone(entry.value));
+        let found = core.queue.iter().find(|entry| entry.number == id.number());
+        let (task, turn) = found.map(|entry| (entry.value.clone(), Turn { deadline: entry.deadline, id }))?;
         drop(core);
-        let task = task?;
         let unlinked = pool.remove(&*task);
         pool.discard(task);
-        unlinked.map(|task| UnrunTask::new(task, pool, Abandoned::Removed))
+        unlinked.map(|task| UnrunTask::new(task, turn, pool, Abandoned::Removed))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use punctual_engine::{Schedule, Tick};
 
-use super::{Header, TaskId};
+use super::{Header, TaskId, Turn};
 use crate::error::Panic;
 
 /// Where a task is in its life.
@@ -47,18 +47,19 @@ impl TaskState {
 #[derive(Clone, Copy)]
 pub struct TaskInfo<'a> {
     header: &'a Header,
+    turn: Turn,
     started: Option<Tick>,
 }
 
 impl<'a> TaskInfo<'a> {
-    pub(crate) fn new(header: &'a Header, started: Option<Tick>) -> Self {
-        Self { header, started }
+    pub(crate) fn new(header: &'a Header, turn: Turn, started: Option<Tick>) -> Self {
+        Self { header, turn, started }
     }
 
     /// The task's id.
     #[must_use]
     pub fn id(self) -> TaskId {
-        self.header.id()
+        self.turn.id
     }
 
     /// The task's name, if it has one.
@@ -76,7 +77,7 @@ impl<'a> TaskInfo<'a> {
     /// The instant from which this run was allowed.
     #[must_use]
     pub fn deadline(self) -> Tick {
-        self.header.deadline()
+        self.turn.deadline
     }
 
     /// How many runs have begun, this one included.

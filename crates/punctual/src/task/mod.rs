@@ -1,17 +1,18 @@
 //! One task: its closure, its outcome, and whoever waits for it.
 
+#[allow(unsafe_code, reason = "see what it buys, there")]
 mod cell;
-mod header;
 mod info;
-#[cfg(all(test, punctual_loom))]
-mod loom_cell;
 mod perform;
+mod turn;
 mod wait;
 mod waiters;
 
-pub(crate) use cell::{Body, Cell, EndedEarly, Many, Once, Task, TaskRef, Typed};
-pub(crate) use header::Header;
-pub use header::TaskId;
+pub(crate) use cell::{
+    Body, EndedEarly, Header, Kind, Many, Once, Owner, Task, TaskRef, Typed, TypedRef, allocate,
+};
 pub use info::{RunOutcome, TaskInfo, TaskState};
 pub(crate) use perform::{Ended, Run};
+pub use turn::TaskId;
+pub(crate) use turn::Turn;
 pub(crate) use wait::{join, wait_for};

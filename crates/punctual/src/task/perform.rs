@@ -8,7 +8,7 @@
 use punctual_engine::Tick;
 
 use super::cell::{Body, Cell, Typed, Work};
-use super::{RunOutcome, TaskInfo};
+use super::{RunOutcome, TaskInfo, Turn};
 use crate::error::{Abandoned, Panic, TaskError};
 use crate::observe::{Observer, Place};
 use crate::unwind;
@@ -16,6 +16,7 @@ use crate::unwind;
 /// What surrounds a run.
 pub(crate) struct Run<'a> {
     pub(crate) observer: Option<&'a dyn Observer>,
+    pub(crate) turn: Turn,
     pub(crate) started: Tick,
     /// Whether a body that returned leaves the task ready for another run.
     pub(crate) again: bool,
@@ -78,7 +79,7 @@ where
 
     /// `Ok(None)` if a decoration left the body out.
     fn call_with_hooks(&self, work: &mut Work<B>, run: &Run<'_>) -> Result<Option<T>, TaskError> {
-        let info = TaskInfo::new(self.header(), Some(run.started));
+        let info = TaskInfo::new(self.header(), run.turn, Some(run.started));
         if let Some(observer) = run.observer {
             unwind::catch(|| observer.before_run(info)).map_err(|panic| {
                 run.observer_saw(Place::BeforeRun, &panic);

@@ -8,15 +8,26 @@ use crate::context::{self, Wait};
 use crate::error::WaitError;
 
 /// Blocks as [`wait_for`] does and takes the value.
-pub(crate) fn join<T>(task: &dyn Typed<T>, clock: &dyn Clock, until: Option<Tick>) -> Result<T, WaitError> {
-    wait_for(task.as_task(), clock, until)?;
+pub(crate) fn join<T>(
+    task: &dyn Typed<T>,
+    due: Option<Tick>,
+    clock: &dyn Clock,
+    until: Option<Tick>,
+) -> Result<T, WaitError> {
+    wait_for(task.as_task(), due, clock, until)?;
     Ok(task.take().expect("a task that is done has an outcome")?)
 }
 
 /// Blocks until `task` is done, `until` has come, or the task that the calling thread runs is interrupted.
 ///
-/// A task that is done is reported as done, whatever the time and the interrupt flag say.
-pub(crate) fn wait_for(task: &dyn Task, clock: &dyn Clock, until: Option<Tick>) -> Result<(), WaitError> {
+/// A task that is done is reported as done, whatever the time and the interrupt flag say. `due` is when it is to run,
+/// if that is known.
+pub(crate) fn wait_for(
+    task: &dyn Task,
+    due: Option<Tick>,
+    clock: &dyn Clock,
+    until: Option<Tick>,
+) -> Result<(), WaitError> {
     if task.state().is_done() {
         return Ok(());
     }
@@ -27,7 +38,7 @@ pub(crate) fn wait_for(task: &dyn Task, clock: &dyn Clock, until: Option<Tick>) 
     if !task.listen(wait.waker()) {
         return Ok(());
     }
-    if task.header().deadline() <= clock.now() {
+    if due.is_some_and(|due| due <= clock.now()) {
         // It is running or about to.
         wait.parker.linger();
     }

@@ -5,29 +5,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
 use loom::thread;
-use punctual_engine::{Schedule, Tick};
+use punctual_engine::{TaskKey, Tick};
 
-use super::{Cell, Ended, EndedEarly, Header, Once, Run, Task, TaskState, Typed, wait_for};
+use super::{Ended, EndedEarly, Kind, Once, Run, Task, TaskState, TypedRef, allocate};
 use crate::clock::{Clock, ManualClock};
 use crate::error::{TaskError, WaitError};
 use crate::loom_support::{Counted, Drops, STEP, explore};
 use crate::park::Parker;
+use crate::task::{Turn, wait_for};
 use crate::{DelayQueue, FutureTask, Interrupted};
 
 type Body = Once<Box<dyn FnOnce() -> Counted + Send>>;
 
 /// A task whose body and value are counted when they are dropped.
-fn task(bodies: &Drops, values: &Drops) -> Arc<Cell<Counted, Body>> {
+fn task(bodies: &Drops, values: &Drops) -> TypedRef<Counted> {
     let (captured, value) = (bodies.counted(), values.counted());
     let body: Box<dyn FnOnce() -> Counted + Send> = Box::new(move || {
         drop(captured);
         value
     });
-    Arc::new(Cell::new(Header::new(None, Schedule::Once), Once(body)))
+    let (owner, _) = allocate::<_, Body>(Kind::PLAIN, Once(body));
+    owner.into_typed()
 }
 
 fn perform(cell: &dyn Task) -> Ended {
-    cell.perform(&Run { observer: None, started: Tick::ZERO, again: false, count: &|| () })
+    cell.perform(&Run { observer: None, turn: Turn::NONE, started: Tick::ZERO, again: false, count: &|| () })
 }
 
 fn cancel(cell: &dyn Task) -> bool {
@@ -40,10 +42,10 @@ fn a_cancel_and_a_run_agree_on_one_outcome_and_drop_body_and_value_once() {
         let (bodies, values) = (Drops::default(), Drops::default());
         let cell = task(&bodies, &values);
         let runner = {
-            let cell = Arc::clone(&cell);
-            thread::spawn(move || !matches!(perform(&*cell), Ended::Skipped))
+            let cell = cell.clone();
+            thread::spawn(move || !matches!(perform(cell.as_task()), Ended::Skipped))
         };
-        let cancelled = cancel(&*cell);
+        let cancelled = cancel(cell.as_task());
         let dropped = bodies.get();
         let ran = runner.join().unwrap();
         assert!(cancelled || ran, "somebody ends it");
@@ -66,11 +68,11 @@ fn of_a_run_a_cancel_and_a_completion_by_hand_one_wins() {
     explore(3, || {
         let (bodies, values, own) = (Drops::default(), Drops::default(), Drops::default());
         let cell = task(&bodies, &values);
-        let (first, second) = (Arc::clone(&cell), Arc::clone(&cell));
+        let (first, second) = (cell.clone(), cell.clone());
         let offered = own.counted();
-        let runner = thread::spawn(move || drop(perform(&*first)));
+        let runner = thread::spawn(move || drop(perform(first.as_task())));
         let completer = thread::spawn(move || second.complete(Ok(offered)).is_ok());
-        let cancelled = cancel(&*cell);
+        let cancelled = cancel(cell.as_task());
         let completed = completer.join().unwrap();
         runner.join().unwrap();
         let succeeded = cell.state() == TaskState::Succeeded;
@@ -98,8 +100,8 @@ fn a_future_is_woken_through_the_waker_it_was_polled_with_last() {
         let (bodies, values) = (Drops::default(), Drops::default());
         let cell = task(&bodies, &values);
         let runner = {
-            let cell = Arc::clone(&cell);
-            thread::spawn(move || drop(perform(&*cell)))
+            let cell = cell.clone();
+            thread::spawn(move || drop(perform(cell.as_task())))
         };
         let bell = Arc::new(Bell::default());
         let parker = Parker::current();
@@ -123,8 +125,8 @@ fn a_listener_is_refused_or_woken_once() {
         let (bodies, values) = (Drops::default(), Drops::default());
         let cell = task(&bodies, &values);
         let runner = {
-            let cell = Arc::clone(&cell);
-            thread::spawn(move || drop(perform(&*cell)))
+            let cell = cell.clone();
+            thread::spawn(move || drop(perform(cell.as_task())))
         };
         let bell = Arc::new(Bell::default());
         let open = cell.listen(&Waker::from(Arc::clone(&bell)));
@@ -139,11 +141,11 @@ fn whoever_waits_is_released_by_a_run_or_a_cancel() {
     explore(3, || {
         let (bodies, values) = (Drops::default(), Drops::default());
         let cell = task(&bodies, &values);
-        let (first, second) = (Arc::clone(&cell), Arc::clone(&cell));
+        let (first, second) = (cell.clone(), cell.clone());
         let clock = ManualClock::new();
-        let runner = thread::spawn(move || drop(perform(&*first)));
-        let canceller = thread::spawn(move || cancel(&*second));
-        wait_for(&*cell, &clock, None).unwrap();
+        let runner = thread::spawn(move || drop(perform(first.as_task())));
+        let canceller = thread::spawn(move || cancel(second.as_task()));
+        wait_for(cell.as_task(), None, &clock, None).unwrap();
         assert!(cell.state().is_done());
         runner.join().unwrap();
         canceller.join().unwrap();
@@ -159,11 +161,11 @@ fn a_wait_ends_with_its_task_or_its_time() {
         let time = clock.clone();
         let until = clock.now().after(STEP);
         let runner = {
-            let cell = Arc::clone(&cell);
-            thread::spawn(move || drop(perform(&*cell)))
+            let cell = cell.clone();
+            thread::spawn(move || drop(perform(cell.as_task())))
         };
         let mover = thread::spawn(move || time.jump(STEP));
-        match wait_for(&*cell, &clock, Some(until)) {
+        match wait_for(cell.as_task(), None, &clock, Some(until)) {
             Ok(()) => assert!(cell.state().is_done()),
             Err(WaitError::Timeout) => assert!(clock.now() >= until),
             Err(other) => panic!("{other}"),
@@ -194,5 +196,63 @@ fn an_interrupt_reaches_a_body_that_is_about_to_wait() {
         let ran = runner.join().unwrap();
         assert_eq!(seen.load(Ordering::SeqCst), usize::from(ran));
         assert!(task.is_cancelled());
+    });
+}
+
+#[test]
+fn a_task_is_freed_by_whoever_gives_it_up_last() {
+    explore(4, || {
+        let (bodies, values) = (Drops::default(), Drops::default());
+        let cell = task(&bodies, &values);
+        let others = [(); 2].map(|()| {
+            let cell = cell.clone();
+            thread::spawn(move || drop(cell.clone()))
+        });
+        drop(cell);
+        for other in others {
+            other.join().unwrap();
+        }
+        assert_eq!((bodies.get(), values.get()), (1, 1));
+    });
+}
+
+#[test]
+fn a_value_left_in_a_task_is_dropped_by_whoever_gives_it_up_last() {
+    explore(4, || {
+        let (bodies, values) = (Drops::default(), Drops::default());
+        let cell = task(&bodies, &values);
+        let runner = {
+            let cell = cell.clone();
+            thread::spawn(move || drop(perform(cell.as_task())))
+        };
+        drop(cell);
+        runner.join().unwrap();
+        assert_eq!((bodies.get(), values.get()), (1, 1));
+    });
+}
+
+#[test]
+fn the_key_is_found_while_somebody_comes_to_wait() {
+    explore(4, || {
+        let (bodies, values) = (Drops::default(), Drops::default());
+        let cell = task(&bodies, &values);
+        let keys = [1, 2].map(|bits| TaskKey::from_bits(bits << 32));
+        cell.header().set_queued(keys[0], Tick::ZERO);
+        let bell = Arc::new(Bell::default());
+        let listener = {
+            let (cell, waker) = (cell.clone(), Waker::from(Arc::clone(&bell)));
+            thread::spawn(move || assert!(cell.listen(&waker)))
+        };
+        let reader = {
+            let cell = cell.clone();
+            thread::spawn(move || assert!(keys.contains(&cell.header().key())))
+        };
+        cell.header().set_queued(keys[1], Tick::ZERO);
+        assert_eq!(cell.header().key(), keys[1]);
+        listener.join().unwrap();
+        reader.join().unwrap();
+        assert_eq!(cell.header().key(), keys[1], "the key was lost on the way to the extra");
+        assert!(cancel(cell.as_task()));
+        assert_eq!(bell.0.load(Ordering::SeqCst), 1);
     });
 }

@@ -1,0 +1,445 @@
+//! What every task has, whatever it does and returns: who refers to it, where it is in its life, where it is queued.
+//!
+//! The header is what a plain task costs beside its closure, so it is 24 bytes and holds nothing that only some
+//! tasks need. A name, a period, a decoration and whoever waits are in an [`Extra`], which is allocated for the
+//! first of them. The number and the deadline are in the queue, and with whoever took the task out of it
+//! ([`Turn`](crate::task::Turn)).
+//!
+//! # The word
+//! ```text
+//!   bit 0      1..=3      4            5
+//!   locked     phase      interrupted  started (plain tasks; others count their runs)
+//! ```
+//! The lock is a bit because a mutex of its own would cost a plain task 8 bytes, and a read-modify-write more for
+//! every pair: unlocking is a store, since only the holder writes. It is held for a few instructions, never across
+//! a call of anything that is not ours, and never while another lock is asked for. Whoever meets it held looks again
+//! a few times, then yields, then sleeps for moments at a time: should the holder be pre-empted, it gets to run,
+//! whatever the priorities.
+//!
+//! # The link
+//! An odd link is the key under which the task is queued, an even one the address of its [`Extra`], which then has
+//! the key. It is written under the lock, and becomes even once, so the key can be read without.
+//!
+//! # Invariants
+//! 1. `phase`, `extra.links` and the payload of the cell are touched by the holder of the lock only, but for a phase
+//!    that is only looked at. Whoever has the one and last reference needs no lock.
+//! 2. An `Extra` lives as long as its header.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::Waker;
+
+use punctual_engine::{Schedule, TaskKey, Tick};
+
+use super::Task;
+use super::count::Count;
+use crate::decorate::Decoration;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Backoff, UnsafeCell};
+use crate::task::TaskState;
+use crate::task::waiters::Waiters;
+
+#[repr(C)]
+pub(crate) struct Header {
+    /// From the header to the whole task.
+    erase: Erase,
+    pub(super) count: Count,
+    word: AtomicU32,
+    link: AtomicU64,
+    /// Lets models pass the lock one after the other, without the looking again that multiplies interleavings.
+    #[cfg(punctual_loom)]
+    gate: loom::sync::Mutex<()>,
+}
+
+/// # Safety
+/// To be called with the address of the header it was stored in.
+pub(super) type Erase = unsafe fn(NonNull<Header>) -> NonNull<dyn Task>;
+
+/// What sets a task apart from one that runs once and has no name.
+pub(crate) struct Kind {
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) schedule: Schedule,
+}
+
+impl Kind {
+    pub(crate) const PLAIN: Self = Self { name: None, schedule: Schedule::Once };
+
+    pub(crate) fn new(name: Option<Arc<str>>, schedule: Schedule) -> Self {
+        Self { name, schedule }
+    }
+
+    fn is_plain(&self) -> bool {
+        self.name.is_none() && self.schedule == Schedule::Once
+    }
+}
+
+/// What only some tasks have.
+struct Extra {
+    /// Written under the lock.
+    key: AtomicU64,
+    special: Option<Special>,
+    /// Guarded by the lock.
+    links: UnsafeCell<Links>,
+}
+
+struct Special {
+    /// Immutable after construction.
+    kind: Kind,
+    /// Runs begun. Written by the one thread that runs the task, under the lock.
+    runs: AtomicU64,
+    /// Written under the pool's lock whenever the task is queued.
+    deadline: AtomicU64,
+}
+
+/// Who has to do with the task.
+#[derive(Default)]
+pub(super) struct Links {
+    pub(super) decoration: Option<Box<dyn Decoration>>,
+    pub(super) waiters: Waiters,
+    /// Waits inside the running body that are to return when it is interrupted.
+    pub(super) watchers: Vec<Waker>,
+}
+
+/// Where a task is in its life, and so what its payload is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(super) enum Phase {
+    /// The payload is the body.
+    Waiting = 0,
+    /// The body is in the hands of the runner; there is no payload.
+    Running = 1,
+    /// A periodic body between its run and its return to the queue.
+    Ready = 2,
+    /// The payload is an outcome, `Ok`.
+    Succeeded = 3,
+    /// The value has been taken; there is no payload.
+    Taken = 4,
+    /// The payload is an outcome, `Err`, from here on.
+    Cancelled = 5,
+    Abandoned = 6,
+    Failed = 7,
+}
+
+const LOCKED: u32 = 1;
+const PHASE_SHIFT: u32 = 1;
+const PHASE: u32 = 0b111 << PHASE_SHIFT;
+const INTERRUPTED: u32 = 1 << 4;
+const STARTED: u32 = 1 << 5;
+
+impl Phase {
+    fn of(word: u32) -> Self {
+        match (word & PHASE) >> PHASE_SHIFT {
+            0 => Self::Waiting,
+            1 => Self::Running,
+            2 => Self::Ready,
+            3 => Self::Succeeded,
+            4 => Self::Taken,
+            5 => Self::Cancelled,
+            6 => Self::Abandoned,
+            _ => Self::Failed,
+        }
+    }
+
+    pub(super) fn is_open(self) -> bool {
+        matches!(self, Self::Waiting | Self::Running | Self::Ready)
+    }
+
+    pub(super) fn has_body(self) -> bool {
+        matches!(self, Self::Waiting | Self::Ready)
+    }
+
+    pub(super) fn state(self) -> TaskState {
+        match self {
+            Self::Waiting => TaskState::Waiting,
+            Self::Running | Self::Ready => TaskState::Running,
+            Self::Succeeded | Self::Taken => TaskState::Succeeded,
+            Self::Cancelled => TaskState::Cancelled,
+            Self::Abandoned => TaskState::Abandoned,
+            Self::Failed => TaskState::Failed,
+        }
+    }
+}
+
+impl Header {
+    /// For a task that begins with `refs` references.
+    pub(super) fn new(kind: Kind, refs: u32, erase: Erase) -> Self {
+        let none = odd(TaskKey::NONE);
+        let link = match kind.is_plain() {
+            true => none,
+            false => {
+                let special = Special { kind, runs: AtomicU64::new(0), deadline: AtomicU64::new(0) };
+                Extra::link(none, Some(special))
+            }
+        };
+        Self {
+            erase,
+            count: Count::new(refs),
+            word: AtomicU32::new(0),
+            link: AtomicU64::new(link),
+            #[cfg(punctual_loom)]
+            gate: loom::sync::Mutex::new(()),
+        }
+    }
+
+    pub(super) fn erase(&self) -> Erase {
+        self.erase
+    }
+
+    // ---- what can be read at any time
+
+    pub(crate) fn state(&self) -> TaskState {
+        self.phase().state()
+    }
+
+    /// As it is now; the lock makes it stay.
+    pub(super) fn phase(&self) -> Phase {
+        // Acquire: pairs with the Release in which the lock is given up. Whoever sees the end sees what led to it.
+        Phase::of(self.word.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
+        self.special()?.kind.name.as_ref()
+    }
+
+    pub(crate) fn schedule(&self) -> Schedule {
+        self.special().map_or(Schedule::Once, |special| special.kind.schedule)
+    }
+
+    /// When the task is due next, or was last. `None` for a plain task, whose deadline does not change.
+    pub(crate) fn deadline(&self) -> Option<Tick> {
+        // Relaxed: published by the pool's lock, and read alone. So are the other words.
+        Some(Tick::from_nanos(self.special()?.deadline.load(Ordering::Relaxed)))
+    }
+
+    pub(crate) fn runs(&self) -> u64 {
+        match self.special() {
+            Some(special) => special.runs.load(Ordering::Relaxed),
+            None => u64::from(self.word.load(Ordering::Relaxed) & STARTED != 0),
+        }
+    }
+
+    pub(crate) fn key(&self) -> TaskKey {
+        let link = self.link.load(Ordering::Acquire);
+        match self.extra_at(link) {
+            Some(extra) => key(extra.key.load(Ordering::Relaxed)),
+            None => key(link),
+        }
+    }
+
+    /// Acquire and Release: what was done before interrupting is seen by the body that notices.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.word.load(Ordering::Acquire) & INTERRUPTED != 0
+    }
+
+    fn special(&self) -> Option<&Special> {
+        self.extra_at(self.link.load(Ordering::Acquire))?.special.as_ref()
+    }
+
+    fn extra_at(&self, link: u64) -> Option<&Extra> {
+        if link & 1 == 1 {
+            return None;
+        }
+        // SAFETY: an even link is the address of an `Extra` from a box (`Extra::link`), exposed there, which by 2
+        // lives as long as `self`; no `&mut` to it is ever made.
+        Some(unsafe { &*std::ptr::with_exposed_provenance::<Extra>(link as usize) })
+    }
+
+    // ---- what is written under the lock
+
+    /// The task has entered the queue. To be called under the pool's lock.
+    pub(crate) fn set_queued(&self, key: TaskKey, deadline: Tick) {
+        let guard = self.lock();
+        match self.extra_at(self.link.load(Ordering::Relaxed)) {
+            None => self.link.store(odd(key), Ordering::Release),
+            Some(extra) => {
+                extra.key.store(odd(key), Ordering::Relaxed);
+                if let Some(special) = &extra.special {
+                    special.deadline.store(deadline.as_nanos(), Ordering::Relaxed);
+                }
+            }
+        }
+        drop(guard);
+    }
+
+    pub(crate) fn take_interrupt(&self) -> bool {
+        let mut guard = self.lock();
+        let was = guard.word & INTERRUPTED != 0;
+        guard.word &= !INTERRUPTED;
+        was
+    }
+
+    #[inline]
+    pub(super) fn lock(&self) -> Guard<'_> {
+        #[cfg(punctual_loom)]
+        let gate = self.gate.lock().unwrap();
+        Guard {
+            header: self,
+            word: self.lock_word(),
+            #[cfg(punctual_loom)]
+            _gate: gate,
+        }
+    }
+
+    /// The word without the bit that the caller has now set.
+    #[inline]
+    fn lock_word(&self) -> u32 {
+        let word = self.word.load(Ordering::Relaxed) & !LOCKED;
+        // Acquire: what earlier holders did is seen by this one.
+        match self.word.compare_exchange(word, word | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => word,
+            Err(_) => self.lock_word_slowly(),
+        }
+    }
+
+    #[cold]
+    fn lock_word_slowly(&self) -> u32 {
+        let mut backoff = Backoff::new();
+        loop {
+            let word = self.word.load(Ordering::Relaxed);
+            if word & LOCKED == 0
+                && self
+                    .word
+                    .compare_exchange(word, word | LOCKED, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return word;
+            }
+            backoff.wait();
+        }
+    }
+
+    fn unlock_word(&self, word: u32) {
+        // Release: what was done under the lock is seen by the next holder, and by whoever looks at the phase.
+        self.word.store(word, Ordering::Release);
+    }
+}
+
+impl Drop for Header {
+    fn drop(&mut self) {
+        let link = self.link.load(Ordering::Relaxed);
+        if link & 1 == 0 {
+            // SAFETY: it came from `Extra::link`, and by 2 nobody can look at it any more.
+            drop(unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<Extra>(link as usize)) });
+        }
+    }
+}
+
+impl Extra {
+    /// A new one, for a task that is queued under the key in `odd`, as a link.
+    fn link(odd: u64, special: Option<Special>) -> u64 {
+        let extra = Self { key: AtomicU64::new(odd), special, links: UnsafeCell::new(Links::default()) };
+        Box::into_raw(Box::new(extra)).expose_provenance() as u64
+    }
+}
+
+/// A key as a link: the slot above, the generation below, which has 31 bits, so nothing is lost.
+fn odd(key: TaskKey) -> u64 {
+    let bits = key.to_bits();
+    bits & !LOWER | (bits << 1 | 1) & LOWER
+}
+
+fn key(odd: u64) -> TaskKey {
+    TaskKey::from_bits(odd & !LOWER | (odd & LOWER) >> 1)
+}
+
+const LOWER: u64 = u32::MAX as u64;
+
+/// The lock of one task, held.
+pub(super) struct Guard<'a> {
+    header: &'a Header,
+    /// As it will be when the lock is given up.
+    word: u32,
+    #[cfg(punctual_loom)]
+    _gate: loom::sync::MutexGuard<'a, ()>,
+}
+
+impl Guard<'_> {
+    pub(super) fn phase(&self) -> Phase {
+        Phase::of(self.word)
+    }
+
+    pub(super) fn set_phase(&mut self, phase: Phase) {
+        self.word = self.word & !PHASE | (phase as u32) << PHASE_SHIFT;
+    }
+
+    pub(super) fn set_interrupted(&mut self) {
+        self.word |= INTERRUPTED;
+    }
+
+    pub(super) fn count_run(&mut self) {
+        match self.header.special() {
+            Some(special) => {
+                special.runs.store(special.runs.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            }
+            None => self.word |= STARTED,
+        }
+    }
+
+    /// Whoever has to do with the task, if anybody has had.
+    pub(super) fn links<R>(&mut self, look: impl FnOnce(&mut Links) -> R) -> Option<R> {
+        let extra = self.header.extra_at(self.header.link.load(Ordering::Relaxed))?;
+        // SAFETY: by 1 the links are the lock's, which is held and borrowed mutably.
+        Some(extra.links.with_mut(|links| look(unsafe { &mut *links })))
+    }
+
+    /// As [`links`](Self::links), for somebody who comes to have to do with it.
+    pub(super) fn links_of_own<R>(&mut self, look: impl FnOnce(&mut Links) -> R) -> R {
+        let link = self.header.link.load(Ordering::Relaxed);
+        if link & 1 == 1 {
+            // Release: whoever follows the link finds the extra finished.
+            self.header.link.store(Extra::link(link, None), Ordering::Release);
+        }
+        self.links(look).expect("it has just been made")
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.header.unlock_word(self.word);
+    }
+}
+
+#[cfg(all(test, punctual_loom))]
+mod loom_lock {
+    use std::ptr::NonNull;
+    use std::sync::Arc;
+
+    use loom::cell::UnsafeCell;
+    use loom::thread;
+
+    use super::{Header, Kind, Task};
+    use crate::loom_support::explore;
+
+    unsafe fn nobody(_: NonNull<Header>) -> NonNull<dyn Task> {
+        unreachable!("there is no task")
+    }
+
+    struct Shared {
+        header: Header,
+        guarded: UnsafeCell<u32>,
+    }
+
+    fn add(shared: &Shared) {
+        // Past the gate: the bit alone.
+        let word = shared.header.lock_word();
+        // SAFETY: it is what the lock guards, and loom tells of a race.
+        shared.guarded.with_mut(|guarded| unsafe { *guarded += 1 });
+        shared.header.unlock_word(word);
+    }
+
+    #[test]
+    fn the_bit_lets_one_in_at_a_time() {
+        explore(3, || {
+            let header = Header::new(Kind::PLAIN, 1, nobody);
+            let shared = Arc::new(Shared { header, guarded: UnsafeCell::new(0) });
+            let other = {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || add(&shared))
+            };
+            add(&shared);
+            other.join().unwrap();
+            // SAFETY: the other thread is gone.
+            shared.guarded.with(|guarded| assert_eq!(unsafe { *guarded }, 2));
+        });
+    }
+}

@@ -1,0 +1,170 @@
+//! References to a task: counted, and thin where the queue has them.
+//!
+//! An `Arc<dyn Task>` is two words, and its counts two more beside the task. The queue has a million of these: a
+//! [`TaskRef`] is one word, the address of the header, which knows how to get from there to the whole task, and one
+//! count of four bytes. Nobody needs weak references.
+//!
+//! # Invariants
+//! 1. The count in the header is that of the references. A task is freed by whoever gives up the last one, and not before.
+//! 2. Every reference was made from the box in [`allocate`], so it may be used for the whole allocation.
+
+use std::ops::Deref;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::ptr::NonNull;
+
+use super::header::{Header, Kind};
+use super::{Body, Cell, Task, Typed};
+
+/// A task as the queue and the workers hold it.
+pub(crate) struct TaskRef(NonNull<Header>);
+
+/// A task whose value is a `T`, as handles hold it.
+pub(crate) struct TypedRef<T>(NonNull<dyn Typed<T>>);
+
+/// A task as whoever makes it holds it.
+pub(crate) struct Owner<T, B>(NonNull<Cell<T, B>>)
+where
+    T: Send + 'static,
+    B: Body<T> + 'static;
+
+/// Makes a task: one reference for its maker, one for the queue.
+pub(crate) fn allocate<T, B>(kind: Kind, body: B) -> (Owner<T, B>, TaskRef)
+where
+    T: Send + 'static,
+    B: Body<T> + 'static,
+{
+    let cell = Box::new(Cell::new(Header::new(kind, 2, erase::<T, B>), body));
+    let cell = NonNull::from(Box::leak(cell));
+    (Owner(cell), TaskRef(cell.cast()))
+}
+
+/// # Safety
+/// `header` is the address of a `Cell<T, B>`, good for all of it.
+unsafe fn erase<T, B>(header: NonNull<Header>) -> NonNull<dyn Task>
+where
+    T: Send + 'static,
+    B: Body<T> + 'static,
+{
+    header.cast::<Cell<T, B>>()
+}
+
+// SAFETY: a task is `Send` and `Sync` (the trait demands it), and is dropped by whichever thread has the last
+// reference.
+unsafe impl Send for TaskRef {}
+// SAFETY: as above.
+unsafe impl Sync for TaskRef {}
+// SAFETY: as above; the value inside moves to whoever takes it, which `T: Send` was demanded for in `allocate`.
+unsafe impl<T> Send for TypedRef<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for TypedRef<T> {}
+
+// A panic leaves a task as good as it was: what it holds is changed under its lock, where nothing panics.
+impl UnwindSafe for TaskRef {}
+impl RefUnwindSafe for TaskRef {}
+impl<T> UnwindSafe for TypedRef<T> {}
+impl<T> RefUnwindSafe for TypedRef<T> {}
+
+impl TaskRef {
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: by 1 the task is there.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Deref for TaskRef {
+    type Target = dyn Task;
+
+    fn deref(&self) -> &(dyn Task + 'static) {
+        let erase = self.header().erase();
+        // SAFETY: `erase` was made for the type of this very task, by 2 the address is good for all of it, and by 1
+        // it is there as long as `self`.
+        unsafe { erase(self.0).as_ref() }
+    }
+}
+
+impl Clone for TaskRef {
+    fn clone(&self) -> Self {
+        self.header().count.retain();
+        Self(self.0)
+    }
+}
+
+impl Drop for TaskRef {
+    fn drop(&mut self) {
+        if self.header().count.release() {
+            let erase = self.header().erase();
+            // SAFETY: as in `deref`; by 1 nobody else has it any more, and it came from a box.
+            drop(unsafe { Box::from_raw(erase(self.0).as_ptr()) });
+        }
+    }
+}
+
+impl<T> Deref for TypedRef<T> {
+    type Target = dyn Typed<T>;
+
+    fn deref(&self) -> &(dyn Typed<T> + 'static) {
+        // SAFETY: by 1 the task is there.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T> Clone for TypedRef<T> {
+    fn clone(&self) -> Self {
+        self.header().count.retain();
+        Self(self.0)
+    }
+}
+
+impl<T> Drop for TypedRef<T> {
+    fn drop(&mut self) {
+        if self.header().count.release() {
+            // SAFETY: by 1 nobody else has it any more, and it came from a box.
+            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        }
+    }
+}
+
+impl<T, B> Owner<T, B>
+where
+    T: Send + 'static,
+    B: Body<T> + 'static,
+{
+    /// The same reference, without the type of the body.
+    pub(crate) fn into_typed(self) -> TypedRef<T> {
+        let cell = self.0;
+        std::mem::forget(self);
+        TypedRef(cell)
+    }
+
+    /// A second reference, without the type of the body.
+    pub(crate) fn typed(&self) -> TypedRef<T> {
+        self.header().count.retain();
+        TypedRef(self.0)
+    }
+}
+
+impl<T, B> Deref for Owner<T, B>
+where
+    T: Send + 'static,
+    B: Body<T> + 'static,
+{
+    type Target = Cell<T, B>;
+
+    fn deref(&self) -> &Cell<T, B> {
+        // SAFETY: by 1 the task is there.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T, B> Drop for Owner<T, B>
+where
+    T: Send + 'static,
+    B: Body<T> + 'static,
+{
+    fn drop(&mut self) {
+        if self.header().count.release() {
+            // SAFETY: by 1 nobody else has it any more, and it came from a box.
+            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        }
+    }
+}
