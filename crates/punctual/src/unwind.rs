@@ -25,7 +25,11 @@ pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
 }
 
 /// Drops `value`, whose destructor may panic; says so if it did.
+#[inline]
 pub(crate) fn discard<V>(value: V) -> Result<(), Panic> {
+    if !std::mem::needs_drop::<V>() {
+        return Ok(());
+    }
     catch(move || drop(value))
 }
 

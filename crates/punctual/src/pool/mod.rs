@@ -348,12 +348,17 @@ impl Pool {
         }
     }
 
+    #[inline]
     pub(crate) fn contain(&self, place: Place, result: Result<(), Panic>) {
         if let Err(panic) = result {
-            // An observer that panics while being told of a panic is past help.
-            let _ =
-                self.observer.as_ref().map(|observer| unwind::catch(|| observer.contained(place, &panic)));
+            self.tell_contained(place, &panic);
         }
+    }
+
+    #[cold]
+    fn tell_contained(&self, place: Place, panic: &Panic) {
+        // An observer that panics while being told of a panic is past help.
+        let _ = self.observer.as_ref().map(|observer| unwind::catch(|| observer.contained(place, panic)));
     }
 }
 

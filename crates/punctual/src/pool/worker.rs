@@ -79,7 +79,9 @@ impl Worker<'_> {
                     let (task, turn) = with_turn(fired);
                     let then = core.take(self.index, &task, turn, now);
                     drop(core);
-                    pool.discard(finished);
+                    if let Some(finished) = finished {
+                        pool.discard(finished);
+                    }
                     // A worker that cannot be added now is asked for again at the next occasion.
                     let _ = pool.act(then);
                     return Some((task, turn, now));

@@ -54,15 +54,13 @@ where
                     Ok(()) => Ended::Again,
                     Err(work) => {
                         (run.count)();
-                        run.contain(Place::Destructor, unwind::discard(work.body));
-                        run.contain(Place::Destructor, unwind::discard(work.decoration));
+                        run.discard(work);
                         Ended::Late
                     }
                 }
             }
             outcome => {
-                run.contain(Place::Destructor, unwind::discard(work.body));
-                run.contain(Place::Destructor, unwind::discard(work.decoration));
+                run.discard(work);
                 (run.count)();
                 let outcome = outcome.and_then(|value| value.ok_or(TaskError::Abandoned(Abandoned::Dropped)));
                 match self.complete(outcome) {
@@ -120,6 +118,16 @@ fn call_decorated<T, B: Body<T>>(work: &mut Work<B>, value: &mut Option<T>) {
 }
 
 impl Run<'_> {
+    /// Drops what is left of a body, and its decoration, one by one.
+    fn discard<B>(&self, work: Work<B>) {
+        if let Some(body) = work.body {
+            self.contain(Place::Destructor, unwind::discard(body));
+        }
+        if let Some(decoration) = work.decoration {
+            self.contain(Place::Destructor, unwind::discard(decoration));
+        }
+    }
+
     fn contain(&self, place: Place, result: Result<(), Panic>) {
         if let Err(panic) = result {
             self.observer_saw(place, &panic);

@@ -282,8 +282,7 @@ impl<T, B> Cell<T, B> {
         let body = if phase.has_body() { Some(self.take_body(guard, Phase::Running)) } else { None };
         self.put_outcome(guard, outcome);
         let clung = guard.links(|links| (links.decoration.take(), links.waiters.take()));
-        let (decoration, waiters) = clung.unwrap_or_default();
-        Ok(Settled { body, decoration, waiters })
+        Ok(Settled { body, clung })
     }
 }
 
@@ -311,19 +310,19 @@ type Clung = (Option<Box<dyn Decoration>>, Waiters);
 struct Settled<B> {
     /// If it was not in the hands of a runner.
     body: Option<B>,
-    decoration: Option<Box<dyn Decoration>>,
-    waiters: Waiters,
+    clung: Option<Clung>,
 }
 
 impl<B> Settled<B> {
     /// Drops a body that will not be run (again), tells its decoration, and wakes whoever waits.
     fn wind_up(self) -> Option<Panic> {
         let mut panic = self.body.and_then(|body| unwind::discard(body).err());
-        if let Some(mut decoration) = self.decoration {
+        let Some((decoration, waiters)) = self.clung else { return panic };
+        if let Some(mut decoration) = decoration {
             let told = unwind::catch(|| decoration.cancelled()).err();
             panic = panic.or(told).or(unwind::discard(decoration).err());
         }
-        self.waiters.wake();
+        waiters.wake();
         panic
     }
 }
