@@ -46,6 +46,19 @@ impl Value {
     }
 }
 
+/// `text` as a JSON string.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            control if control < ' ' => quoted += &format!("\\u{:04x}", control as u32),
+            other => quoted.push(other),
+        }
+    }
+    quoted + "\""
+}
+
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,

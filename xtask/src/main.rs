@@ -13,6 +13,7 @@ mod features;
 mod json;
 mod lint;
 mod loom;
+mod process;
 mod sanitize;
 mod step;
 mod stress;

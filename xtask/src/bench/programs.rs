@@ -3,13 +3,12 @@
 use super::cases::{Case, Program};
 use super::results::{Sample, Trouble};
 use super::{load_average, program};
+use crate::process::{Ended, run};
 use crate::step::Outcome;
 use crate::workspace::Workspace;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -89,7 +88,7 @@ impl Programs {
         };
         command.arg(case.workload).arg(peer);
         command.args(case.args.iter().map(|(key, value)| format!("{key}={value}")));
-        let (code, output, errors) = run(command, TIMEOUT).map_err(Trouble::Failed)?;
+        let Ended { code, output, errors } = run(command, TIMEOUT).map_err(Trouble::Failed)?;
         match code {
             Some(0) => parse(&output).map_err(Trouble::Failed),
             Some(3) => Err(Trouble::Unsupported(output.trim().trim_start_matches("unsupported=").to_owned())),
@@ -120,41 +119,6 @@ fn build_java(
     }
 }
 
-/// Runs to the end, or to the time-out, without looking in between: that would take a processor from what is measured.
-fn run(mut command: Command, timeout: Duration) -> Result<(Option<i32>, String, String), String> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("cannot start: {error}"))?;
-    let output = collect(child.stdout.take());
-    let errors = collect(child.stderr.take());
-    let Ok(text) = output.recv_timeout(timeout) else {
-        return Err(format!("still running after {} s, {}", timeout.as_secs(), kill(&mut child)));
-    };
-    let status = child.wait().map_err(|error| format!("cannot wait: {error}"))?;
-    Ok((status.code(), text, errors.recv().unwrap_or_default()))
-}
-
-/// Sends all of `stream` when it ends: when the process does.
-fn collect(stream: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut stream) = stream {
-            // What was read before an error is all there is.
-            let _ = stream.read_to_end(&mut bytes);
-        }
-        // Nobody waits for it any more after a time-out.
-        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
-    });
-    receiver
-}
-
-fn kill(child: &mut Child) -> &'static str {
-    match child.kill().and_then(|()| child.wait()) {
-        Ok(_) => "killed",
-        Err(_) => "and cannot be killed",
-    }
-}
-
 /// The line of results: `key=value`, separated by blanks.
 fn parse(output: &str) -> Result<Sample, String> {
     let pair = |word: &str| {
@@ -180,23 +144,5 @@ mod tests {
         for text in ["", "\n", "ns", "ns=fast", "Killed"] {
             assert!(parse(text).is_err(), "{text}");
         }
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn output_errors_and_exit_code_of_a_process_are_told() {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", "echo out; echo err >&2; exit 3"]);
-        let ended = run(command, Duration::from_secs(60)).unwrap();
-        assert_eq!(ended, (Some(3), "out\n".to_owned(), "err\n".to_owned()));
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_process_that_hangs_is_killed() {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", "exec sleep 1000"]);
-        let error = run(command, Duration::from_millis(200)).unwrap_err();
-        assert!(error.ends_with("killed"), "{error}");
     }
 }

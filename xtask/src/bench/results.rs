@@ -2,6 +2,7 @@
 
 use super::cases::{Case, OURS};
 use super::stats::{Better, Summary};
+use crate::json::quoted as text;
 
 /// Why there is no figure.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,18 +122,6 @@ fn list(items: impl Iterator<Item = String>, before: &str) -> String {
 /// JSON knows no infinities.
 fn number(value: f64) -> String {
     if value.is_finite() { format!("{value}") } else { "null".to_owned() }
-}
-
-fn text(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            control if control < ' ' => quoted += &format!("\\u{:04x}", control as u32),
-            other => quoted.push(other),
-        }
-    }
-    quoted + "\""
 }
 
 #[cfg(test)]
