@@ -24,9 +24,11 @@ use crate::workspace::Workspace;
 use cases::{Case, FEW, OURS, PEERS, Program, Scale, WORKLOADS, cases};
 use programs::Programs;
 use results::{Measured, Row, Trouble, to_json};
+pub(crate) use stats::Summary;
 use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
+pub(crate) use table::align;
 
 /// All of `--quick` is to take less than two minutes; another round is begun only if it will be over by then.
 const QUICK: Duration = Duration::from_secs(105);

@@ -6,6 +6,7 @@
 mod bench;
 mod catalogue;
 mod ci;
+mod count;
 mod differential;
 mod docs;
 mod engine;
@@ -41,6 +42,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "sanitize", args: "", about: "address and thread sanitizer, with a nightly toolchain", run: |w, a| steps(w, a, sanitize::STEPS) },
     Command { name: "differential", args: "", about: "the same scripts on Java and on punctual, with a JDK", run: |w, a| steps(w, a, differential::STEPS) },
     Command { name: "catalogue", args: "[--list]", about: "is every catalogued behaviour proved or explained", run: catalogue::command },
+    Command { name: "count", args: "[--update] [--runs n]", about: "instructions per operation beside the baseline, with valgrind", run: count::command },
     Command { name: "stress", args: "[--runs 200] [--filter name] [--timeout 120] [--load n]", about: "the integration tests again and again, under load", run: stress::command },
     Command { name: "bench", args: "[--quick | --plot] [--only W2,W4] [--peers jdk,tokio] [--rounds 5] [--sizes 1e3,1e6] [--producers 1,8] [--workers 1,4]", about: "what everything costs, beside the peers and the machine's own price", run: bench::command },
 ];
@@ -90,8 +92,7 @@ fn usage() -> String {
     for step in ci::steps() {
         text += &format!("  {:<13} {}\n", step.name, step.about);
     }
-    text +=
-        "\nA step that does not find what it needs (a target, a toolchain, a JDK) is skipped, not failed.\n";
+    text += "\nA step that does not find what it needs (a target, a toolchain, a JDK, valgrind) is skipped, not failed.\n";
     text
 }
 

@@ -60,7 +60,7 @@ fn is_known(measured: &Measured, key: &str) -> bool {
 }
 
 /// Columns of equal width: the first to the left, numbers to the right, notes at the end of their lines.
-fn align(lines: &[Vec<String>], notes: &[(usize, String)]) -> String {
+pub(crate) fn align(lines: &[Vec<String>], notes: &[(usize, String)]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         lines.iter().filter_map(|line| Some(line.get(column)?.chars().count())).max().unwrap_or(0)
