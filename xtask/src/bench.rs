@@ -18,6 +18,7 @@ mod programs;
 mod results;
 mod stats;
 mod table;
+mod toolchains;
 
 use crate::step::now;
 use crate::workspace::Workspace;

@@ -120,6 +120,13 @@ impl Call {
         self
     }
 
+    /// Runs it in `directory`, below where it would run.
+    pub(crate) fn at(mut self, directory: &str) -> Self {
+        let root = self.command.get_current_dir().map(Path::to_owned).unwrap_or_default();
+        self.command.current_dir(root.join(directory));
+        self
+    }
+
     /// Runs it to its end; a failure is a failure of the step.
     pub(crate) fn run(mut self) -> Outcome {
         println!("   $ {}", self.line());

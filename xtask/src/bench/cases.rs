@@ -12,6 +12,8 @@ pub(crate) enum Program {
     Kit,
     /// The Java program in `benches/java/`.
     Java,
+    /// The Go program in `benches/go/`.
+    Go,
 }
 
 /// Everybody who can be named with `--peers`.
@@ -19,6 +21,7 @@ pub(crate) const PEERS: &[(&str, Program)] = &[
     ("jdk", Program::Java),
     ("jdk-fjp", Program::Java),
     ("netty", Program::Java),
+    ("go", Program::Go),
     ("tokio", Program::Kit),
     ("tokio-delay-queue", Program::Kit),
     ("scheduled-thread-pool", Program::Kit),

@@ -2,29 +2,27 @@
 
 use super::cases::{Case, Program};
 use super::results::{Sample, Trouble};
+use super::toolchains::{Java, build_go, first_line};
 use super::{load_average, program};
 use crate::process::{Ended, run};
 use crate::step::Outcome;
 use crate::workspace::Workspace;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 /// A process that takes longer is killed and has failed.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// Where Debian's libnetty-java has the wheel.
-const NETTY: &str = "/usr/share/java/netty-common.jar";
 
 #[derive(Debug)]
 pub(crate) struct Programs {
     kit: PathBuf,
-    /// The class path, or why there is none.
-    java: Result<String, String>,
-    has_netty: bool,
-    rustc: String,
-    java_version: String,
+    /// What peers in other languages are run with, or why they cannot be.
+    java: Result<Java, String>,
+    go: Result<PathBuf, String>,
+    versions: Vec<(&'static str, String)>,
 }
 
 impl Programs {
@@ -34,19 +32,16 @@ impl Programs {
         if let Outcome::Failed(why) = kit.env("CARGO_TARGET_DIR", directory).run() {
             return Err(format!("benches/ does not build: {why}"));
         }
-        let has_netty = Path::new(NETTY).exists();
-        let java = build_java(workspace, directory, has_netty)?;
-        let first_line = |program: &str| {
-            let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
-            String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)
-        };
-        Ok(Self {
-            kit: directory.join("release").join("kit"),
-            has_netty: has_netty && java.is_ok(),
-            java,
-            rustc: first_line("rustc").unwrap_or_else(|| "unknown".to_owned()),
-            java_version: first_line("java").unwrap_or_else(|| "none".to_owned()),
-        })
+        let version =
+            |name: &'static str, flag| (name, first_line(name, flag).unwrap_or_else(|| "none".to_owned()));
+        let mut versions =
+            vec![version("rustc", "--version"), version("java", "--version"), version("go", "version")];
+        let java = Java::build(workspace, directory)?;
+        let newest =
+            java.as_ref().ok().and_then(|java| first_line(java.machine_for("jdk-fjp")?, "--version"));
+        versions.extend(newest.map(|line| ("java of jdk-fjp", line)));
+        let go = build_go(workspace, directory)?;
+        Ok(Self { kit: directory.join("release").join("kit"), java, go, versions })
     }
 
     /// What is worth knowing about where this was measured.
@@ -55,35 +50,33 @@ impl Programs {
         let info = read("/proc/cpuinfo");
         let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        vec![
+        let mut machine = vec![
             ("processor", model.map_or("unknown", |(_, name)| name).to_owned()),
             ("cores", cores.to_string()),
             ("kernel", read("/proc/sys/kernel/osrelease").trim().to_owned()),
-            ("rustc", self.rustc.clone()),
-            ("java", self.java_version.clone()),
-            ("load average", load_average()),
-        ]
+        ];
+        machine.extend(self.versions.iter().cloned());
+        machine.push(("load average", load_average()));
+        machine
     }
 
     /// Why a peer cannot take part here, if it cannot.
     pub(crate) fn missing(&self, peer: &str) -> Option<String> {
-        match (program(peer), &self.java) {
-            (Program::Java, Err(why)) => Some(why.clone()),
-            (Program::Java, Ok(_)) if peer == "netty" && !self.has_netty => {
-                Some("libnetty-java is not installed".to_owned())
-            }
-            _ => None,
+        match program(peer) {
+            Program::Kit => None,
+            Program::Java => match &self.java {
+                Ok(java) => java.missing(peer),
+                Err(why) => Some(why.clone()),
+            },
+            Program::Go => self.go.as_ref().err().cloned(),
         }
     }
 
     /// One process, from start to end.
     pub(crate) fn measure(&self, peer: &str, case: &Case) -> Result<Sample, Trouble> {
-        let mut command = match (program(peer), &self.java) {
-            (Program::Java, Ok(class_path)) => {
-                let mut java = Command::new("java");
-                java.args(["-Xms1g", "-cp", class_path, "Bench"]);
-                java
-            }
+        let mut command = match (program(peer), &self.java, &self.go) {
+            (Program::Java, Ok(java), _) => java.command(peer),
+            (Program::Go, _, Ok(go)) => Command::new(go),
             _ => Command::new(&self.kit),
         };
         command.arg(case.workload).arg(peer);
@@ -97,25 +90,6 @@ impl Programs {
                 Err(Trouble::Failed(why))
             }
         }
-    }
-}
-
-fn build_java(
-    workspace: &Workspace,
-    directory: &Path,
-    has_netty: bool,
-) -> Result<Result<String, String>, String> {
-    if workspace.call("javac".into(), &["-version"]).probe().is_none() {
-        return Ok(Err("there is no JDK (javac) on the path".to_owned()));
-    }
-    let classes = directory.join("java").to_string_lossy().into_owned();
-    let class_path = if has_netty { format!("{classes}:{NETTY}") } else { classes.clone() };
-    let mut args = vec!["-d", &classes, "-cp", &class_path];
-    args.extend(["benches/java/Bench.java", "benches/java/Peer.java", "benches/java/Machine.java"]);
-    args.extend(has_netty.then_some("benches/java/Netty.java"));
-    match workspace.call("javac".into(), &args).run() {
-        Outcome::Failed(why) => Err(format!("benches/java does not compile: {why}")),
-        _ => Ok(Ok(class_path)),
     }
 }
 
