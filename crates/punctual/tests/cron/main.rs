@@ -1,0 +1,1 @@
+//! Cron, from outside.
