@@ -51,6 +51,8 @@ mod builder;
 mod clock;
 mod completion;
 mod context;
+#[cfg(feature = "cron")]
+mod cron;
 mod decorate;
 mod delay_queue;
 mod error;
@@ -80,6 +82,11 @@ pub use builder::Builder;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use completion::CompletionQueue;
 pub use context::TaskContext;
+#[cfg(feature = "cron")]
+pub use cron::{
+    ClockChange, Cron, CronError, CronErrorKind, CronOptions, CronSchedule, DayRule, Gap, Occurrence,
+    Occurrences, Upcoming, WallOverlap,
+};
 pub use decorate::{Decoration, Decorator};
 pub use delay_queue::{DelayKey, DelayQueue, Delayed};
 pub use error::{
