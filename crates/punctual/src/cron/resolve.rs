@@ -135,7 +135,7 @@ impl Resolver<'_> {
             Gap::Skip => None,
             Gap::FirstValid if from > stretch.start => None,
             Gap::FirstValid => {
-                let before = self.zone.stretch(stretch.start - 1);
+                let before = self.zone.before(stretch)?;
                 let skipped = self.skipped(before, stretch, before.end_wall())?;
                 Some(Hit { at: stretch.start, skipped: Some(skipped) })
             }
@@ -144,7 +144,7 @@ impl Resolver<'_> {
                 let mut best: Option<Hit> = None;
                 let mut after = stretch;
                 while from - after.start <= REACH {
-                    let before = self.zone.stretch(after.start - 1);
+                    let Some(before) = self.zone.before(after) else { break };
                     let skipped = self.skipped(before, after, from + before.offset);
                     let hit = skipped.map(|wall| Hit { at: wall - before.offset, skipped });
                     let hit = hit.filter(|hit| hit.at < stretch.end);
@@ -181,10 +181,10 @@ impl Resolver<'_> {
 
 /// The earlier stretch that shows this wall time, too. Only one within reach can.
 pub(super) fn shown_before(zone: &Zone, stretch: Stretch, wall: i64) -> Option<Stretch> {
-    let at = wall - stretch.offset;
+    let at = wall.saturating_sub(stretch.offset);
     let mut earlier = stretch;
-    while at - earlier.start <= REACH {
-        earlier = zone.stretch(earlier.start - 1);
+    while at.saturating_sub(earlier.start) <= REACH {
+        earlier = zone.before(earlier)?;
         if earlier.shows(wall) {
             return Some(earlier);
         }
@@ -194,10 +194,10 @@ pub(super) fn shown_before(zone: &Zone, stretch: Stretch, wall: i64) -> Option<S
 
 /// The later stretch that shows this wall time, too.
 pub(super) fn shown_after(zone: &Zone, stretch: Stretch, wall: i64) -> Option<Stretch> {
-    let at = wall - stretch.offset;
+    let at = wall.saturating_sub(stretch.offset);
     let mut later = stretch;
-    while later.end - at <= REACH {
-        later = zone.stretch(later.end);
+    while later.end.saturating_sub(at) <= REACH {
+        later = zone.after(later)?;
         if later.shows(wall) {
             return Some(later);
         }

@@ -9,8 +9,8 @@
 //! names such as `US/Eastern` out of theirs.
 
 use super::error::{CronError, CronErrorKind};
-use jiff::Timestamp;
 use jiff::tz::{self, TimeZone, TimeZoneDatabase};
+use jiff::{SignedDuration, Timestamp};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -91,13 +91,23 @@ impl Zone {
     /// The stretch that an instant lies in.
     pub(super) fn stretch(&self, at: i64) -> Stretch {
         let instant = instant(at);
-        let start = self.rules.preceding(instant.max(Timestamp::MIN) + NEXT).next();
+        let start = self.rules.preceding(instant + SignedDuration::from_secs(1)).next();
         let end = self.rules.following(instant).next();
         Stretch {
             start: start.map_or(-NEVER, |change| change.timestamp().as_second()),
             end: end.map_or(NEVER, |change| change.timestamp().as_second()),
             offset: self.rules.to_offset(instant).seconds().into(),
         }
+    }
+
+    /// The stretch before, unless this is the first.
+    pub(super) fn before(&self, stretch: Stretch) -> Option<Stretch> {
+        (stretch.start > Timestamp::MIN.as_second()).then(|| self.stretch(stretch.start - 1))
+    }
+
+    /// The stretch after, unless this is the last.
+    pub(super) fn after(&self, stretch: Stretch) -> Option<Stretch> {
+        (stretch.end < Timestamp::MAX.as_second()).then(|| self.stretch(stretch.end))
     }
 
     /// Offset and abbreviation at an instant.
@@ -114,8 +124,6 @@ impl PartialEq for Zone {
 }
 
 impl Eq for Zone {}
-
-const NEXT: jiff::SignedDuration = jiff::SignedDuration::from_secs(1);
 
 /// The instant, moved into the range that `jiff` knows; its last rule holds for ever.
 fn instant(at: i64) -> Timestamp {
@@ -184,13 +192,13 @@ mod tests {
             let zone = Zone::named(name).unwrap();
             let mut stretch = zone.stretch(-NEVER);
             while stretch.end < 10_000_000_000 {
-                let next = zone.stretch(stretch.end);
+                let next = zone.after(stretch).unwrap();
                 assert_eq!(next.start, stretch.end, "{name}: {stretch:?} {next:?}");
-                assert_eq!(zone.stretch(next.start - 1), stretch);
+                assert_eq!(zone.before(next), Some(stretch));
                 assert!(next.end > next.start);
                 stretch = next;
             }
-            assert!(zone.stretch(NEVER).end == NEVER);
+            assert_eq!((zone.before(zone.stretch(-NEVER)), zone.after(zone.stretch(NEVER))), (None, None));
         }
     }
 
