@@ -3,7 +3,9 @@
 
 mod brute;
 mod extremes;
+mod language;
 mod naive;
+mod random;
 mod support;
 mod table;
 mod zones;

@@ -62,7 +62,8 @@ impl Naive {
             true => month && week,
             false => month || week,
         };
-        day && any(&self.month, date.month().into(), 1, 12) && any(&self.year, date.year().into(), 1970, 9999)
+        let year = self.year == "*" || any(&self.year, date.year().into(), 1970, 9999);
+        day && year && any(&self.month, date.month().into(), 1, 12)
     }
 
     /// Does it follow the clock: a wildcard or a step, and more than one hour?
