@@ -14,10 +14,11 @@ use core::time::Duration;
 use crate::Tick;
 
 /// How often a task runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Schedule {
     /// One run.
+    #[default]
     Once,
     /// Deadlines on the grid `first + n × period`, however late a run starts.
     FixedRate(Duration),
@@ -25,6 +26,8 @@ pub enum Schedule {
     FixedDelay(Duration),
     /// Each deadline a fixed delay after the previous run *started*: the rule of Java's `Timer`.
     FixedStart(Duration),
+    /// Deadlines that are not known here: whoever queues the task finds them elsewhere, in a calendar for one.
+    Custom,
 }
 
 /// What is known about a run that has just ended.
@@ -45,20 +48,21 @@ impl Schedule {
         !matches!(self, Self::Once)
     }
 
-    /// The time between two runs; `None` for [`Schedule::Once`].
+    /// The time between two runs, if there is one.
     #[must_use]
     pub const fn period(self) -> Option<Duration> {
         match self {
-            Self::Once => None,
+            Self::Once | Self::Custom => None,
             Self::FixedRate(period) | Self::FixedDelay(period) | Self::FixedStart(period) => Some(period),
         }
     }
 
-    /// The deadline of the run after `run`; `None` if that was the last. Saturates at [`Tick::MAX`].
+    /// The deadline of the run after `run`; `None` if that was the last, or is not for this rule to say. Saturates at
+    /// [`Tick::MAX`].
     #[must_use]
     pub fn next(self, run: RunTimes) -> Option<Tick> {
         match self {
-            Self::Once => None,
+            Self::Once | Self::Custom => None,
             Self::FixedRate(period) => Some(run.deadline.after(period)),
             Self::FixedDelay(delay) => Some(run.ended.after(delay)),
             Self::FixedStart(period) => Some(run.started.after(period)),
