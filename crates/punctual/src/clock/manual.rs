@@ -21,7 +21,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use punctual_engine::Tick;
 
@@ -65,6 +65,8 @@ struct Shared {
 
 struct State {
     now: Tick,
+    /// What the wall clock showed at some instant; it goes on from there.
+    wall: (Tick, SystemTime),
     parked: Vec<Parked>,
     /// Worker threads that exist or are being started.
     workers: usize,
@@ -113,11 +115,17 @@ impl State {
 }
 
 impl ManualClock {
-    /// A clock that stands at its epoch.
+    /// A clock that stands at its epoch, and whose wall clock stands at the beginning of 1970.
     #[must_use]
     pub fn new() -> Self {
-        let state =
-            State { now: Tick::ZERO, parked: Vec::new(), workers: 0, crew: Vec::new(), next_ticket: 0 };
+        let state = State {
+            now: Tick::ZERO,
+            wall: (Tick::ZERO, SystemTime::UNIX_EPOCH),
+            parked: Vec::new(),
+            workers: 0,
+            crew: Vec::new(),
+            next_ticket: 0,
+        };
         Self { shared: Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }) }
     }
 
@@ -150,7 +158,8 @@ impl ManualClock {
     #[track_caller]
     pub fn advance_to_next(&self) -> Option<Duration> {
         let state = self.refresh();
-        let next = state.next_instant()?;
+        // The end of time does not come: who waits for it waits for something else.
+        let next = state.next_instant().filter(|next| *next < Tick::MAX)?;
         let moved = next.since(state.now);
         self.move_to(state, next);
         drop(self.settle());
@@ -165,6 +174,23 @@ impl ManualClock {
         let state = self.shared.state.lock();
         let target = state.now.after(step);
         self.move_to(state, target);
+    }
+
+    /// Sets the wall clock, as an administrator does, or a machine that has slept: time itself does not move. The
+    /// wall clock goes on from there with the clock.
+    ///
+    /// ```
+    /// use punctual::{Clock, ManualClock};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let (clock, noon) = (ManualClock::new(), SystemTime::UNIX_EPOCH + Duration::from_secs(12 * 3600));
+    /// clock.set_wall(noon);
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(clock.wall(), noon + Duration::from_secs(60));
+    /// ```
+    pub fn set_wall(&self, wall: SystemTime) {
+        let mut state = self.shared.state.lock();
+        state.wall = (state.now, wall);
     }
 
     /// Waits until every worker on this clock has nothing to do at the present instant.
@@ -227,6 +253,12 @@ impl Default for ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Tick {
         self.shared.state.lock().now
+    }
+
+    fn wall(&self) -> SystemTime {
+        let state = self.shared.state.lock();
+        let (then, wall) = state.wall;
+        wall.checked_add(state.now.since(then)).unwrap_or(wall)
     }
 
     fn wait(&self, parker: &Arc<Parker>, until: Option<Tick>) {

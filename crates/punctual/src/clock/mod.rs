@@ -8,6 +8,7 @@ mod system;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use punctual_engine::Tick;
 
@@ -43,6 +44,13 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The time since the clock's epoch. Must never go back.
     fn now(&self) -> Tick;
 
+    /// The time of day, which may be set forward and back. By default that of the machine.
+    ///
+    /// Read only for tasks that are scheduled by it.
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
     /// Blocks the calling thread until its `parker` is unparked, taking the permit, or until the clock shows
     /// `until`. May return early for no reason: every caller looks again.
     fn wait(&self, parker: &Arc<Parker>, until: Option<Tick>) {
@@ -74,6 +82,10 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn now(&self) -> Tick {
         (**self).now()
+    }
+
+    fn wall(&self) -> SystemTime {
+        (**self).wall()
     }
 
     fn wait(&self, parker: &Arc<Parker>, until: Option<Tick>) {
