@@ -1,0 +1,61 @@
+//! What can be seen of single tasks.
+
+use std::time::SystemTime;
+
+use punctual_engine::Tick;
+
+use super::{Pool, TaskRef};
+use crate::failure::FailedRun;
+use crate::series::{Now, Plan, Point};
+use crate::task::{Task, TaskState, TaskView};
+
+impl Pool {
+    pub(crate) fn view(&self, task: &dyn Task) -> TaskView {
+        TaskView::of(task, self.now_for(task.header()))
+    }
+
+    /// All tasks that wait or run.
+    pub(crate) fn views(&self) -> Vec<TaskView> {
+        let core = self.core.lock();
+        let running = core.workers.iter().flatten().filter_map(|worker| worker.running.clone());
+        let mut tasks: Vec<TaskRef> = running.collect();
+        tasks.extend(core.queue.iter().map(|entry| TaskRef::clone(entry.value)));
+        drop(core);
+        let now = Now::of(&*self.clock);
+        let mut views: Vec<TaskView> = tasks.iter().map(|task| TaskView::of(&**task, now)).collect();
+        // The last reference to any of them may be here.
+        self.discard_all(tasks);
+        views.retain(|view| !view.state().is_done());
+        views.sort_by_key(|view| (view.deadline(), view.id()));
+        views
+    }
+
+    pub(crate) fn recent_failures(&self, task: &dyn Task) -> Vec<FailedRun> {
+        task.header().series().map(|series| series.recent_failures()).unwrap_or_default()
+    }
+
+    /// The instants of the next runs, as far as they are known.
+    pub(crate) fn upcoming(&self, task: &dyn Task, n: usize) -> Vec<Tick> {
+        let header = task.header();
+        let (state, now) = (task.state(), self.now_for(header));
+        if state.is_done() || header.is_paused() {
+            return Vec::new();
+        }
+        let running = state == TaskState::Running;
+        match header.series() {
+            Some(series) => series.upcoming(header.deadline(), n, header.runs(), running, now),
+            None => {
+                let plan = Plan::Schedule(header.schedule());
+                let first = Point::Tick(header.deadline());
+                let first = if running { plan.after(first) } else { Some(first) };
+                let points = std::iter::successors(first, |point| plan.after(*point));
+                points.take(n).map(|point| now.tick_of(point)).collect()
+            }
+        }
+    }
+
+    pub(crate) fn upcoming_wall(&self, task: &dyn Task, n: usize) -> Vec<SystemTime> {
+        let now = Now::of(&*self.clock);
+        self.upcoming(task, n).into_iter().map(|tick| now.wall_of(tick)).collect()
+    }
+}

@@ -1,0 +1,97 @@
+//! A run of a task that has a [`Series`].
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use punctual_engine::{RunTimes, Tick};
+
+use super::TaskRef;
+use super::worker::Worker;
+use crate::error::TaskError;
+use crate::series::{After, Due, Fire, Now, Series};
+use crate::task::{Ended, Run, TaskState, Verdict};
+use crate::unwind;
+
+impl Worker<'_> {
+    /// Asks the series, runs the task if it says so, and queues it for what the series says next.
+    #[cold]
+    pub(super) fn run_series(&self, task: &TaskRef, series: &Arc<Series>) {
+        let (pool, header) = (self.pool, task.header());
+        let now = series.now(&*pool.clock);
+        let triggered = header.set_triggered(false);
+        // The only run of a task is not besides those that are planned: it is the one, only sooner.
+        let extra = triggered && header.schedule().is_periodic();
+        let fire = match triggered {
+            true => Ok(Fire::Run(header.deadline())),
+            false => unwind::catch(|| series.fire(header.deadline(), now)),
+        };
+        match fire {
+            Ok(Fire::Run(planned)) => {
+                if planned != header.deadline() {
+                    self.plan(task, planned);
+                }
+                self.run_planned(task, series, now, extra);
+            }
+            Ok(Fire::Later(due)) => self.put_off(task, due, now.tick),
+            Ok(Fire::End(error)) => self.give_up(task, error),
+            Err(panic) => self.give_up(task, TaskError::Panicked(panic)),
+        }
+    }
+
+    /// The run that is about to begin is for another point than it was queued for.
+    fn plan(&self, task: &TaskRef, planned: Tick) {
+        let _core = self.pool.core.lock();
+        if !task.header().is_moved() {
+            task.header().set_deadline(planned);
+        }
+    }
+
+    fn run_planned(&self, task: &TaskRef, series: &Arc<Series>, started: Now, extra: bool) {
+        let (pool, header) = (self.pool, task.header());
+        // Read now: whoever reschedules the task while it runs writes the next deadline over it.
+        let deadline = header.deadline();
+        let next = RefCell::new(None);
+        let judge = |thrown: Option<&TaskError>| {
+            let now = series.now(&*pool.clock);
+            let times = RunTimes { deadline, started: started.tick, ended: now.tick };
+            match series.after(times, header.runs(), thrown, extra, now) {
+                After::Again(due) => {
+                    next.replace(Some((due, now.tick)));
+                    Verdict::Again
+                }
+                After::Done => Verdict::Over,
+                After::Fail(error) => Verdict::Fail(error),
+            }
+        };
+        let watch = series.watch(pool, task, started);
+        let (observer, count) = (pool.observer.as_deref(), &|| self.tally.finish());
+        let run = Run { observer, started: started.tick, again: false, count, judge: Some(&judge) };
+        let ended = task.perform(&run);
+        drop(watch);
+        match (ended, next.take()) {
+            (Ended::Again, Some((due, now))) => self.requeue(task, due, now),
+            (Ended::Skipped, _) => self.tally.skip(),
+            _ => {}
+        }
+    }
+
+    /// Back to the queue, unrun.
+    fn put_off(&self, task: &TaskRef, due: Due, now: Tick) {
+        self.tally.skip();
+        let mut core = self.pool.core.lock();
+        let allowed = core.may_wait(task.header());
+        let waits = task.state() == TaskState::Waiting;
+        if allowed && waits {
+            core.link(task, due, now);
+        }
+        drop(core);
+        if !allowed {
+            self.pool.end(&**task, TaskError::Cancelled);
+        }
+    }
+
+    fn give_up(&self, task: &TaskRef, error: TaskError) {
+        self.tally.skip();
+        self.pool.end(&**task, error);
+    }
+}

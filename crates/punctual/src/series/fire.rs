@@ -1,0 +1,118 @@
+//! What a worker does with a task of a series that it has taken from the queue.
+
+use std::time::Duration;
+
+use punctual_engine::{RunTimes, Tick};
+
+use super::plan::Backlog;
+use super::{Fire, Now, Plan, Point, Series, State};
+use crate::error::{Abandoned, TaskError};
+use crate::policy::{Choice, MissedRule, Moment};
+
+impl Series {
+    /// Says what to do with the task, which was taken from the queue and is planned for `planned`. Calls the calendar.
+    pub(crate) fn fire(&self, planned: Tick, now: Now) -> Fire {
+        let (point, offset) = {
+            let mut state = self.state.lock();
+            if state.off_plan {
+                return self.begin(&mut state, planned);
+            }
+            let due = Self::translate(&state, now);
+            if due.planned > now.tick {
+                return Fire::Later(due);
+            }
+            if self.is_full(&state.going) {
+                drop(state);
+                return self.let_go(due.planned, now);
+            }
+            if !self.minds_lateness() {
+                self.settle_on_clock(&mut state, now);
+                return self.begin(&mut state, due.planned);
+            }
+            (state.point, state.offset)
+        };
+        let seen = now.earlier(offset);
+        let backlog = self.rules.plan.backlog(point, seen);
+        self.choose_fired(backlog, seen, now)
+    }
+
+    /// There is no place for a run now: the next point is the next chance. Calls the calendar, or the function.
+    fn let_go(&self, planned: Tick, now: Now) -> Fire {
+        let times = RunTimes { deadline: planned, started: now.tick, ended: now.tick };
+        self.state.lock().leave_out(1);
+        match self.advance(times, now) {
+            Some(due) => Fire::Later(due),
+            None => Fire::End(TaskError::Abandoned(Abandoned::Missed)),
+        }
+    }
+
+    /// Whether a run that is late may be treated in any other way than being run.
+    fn minds_lateness(&self) -> bool {
+        let missed = self.rules.missed;
+        let bursts = missed.rule() == MissedRule::Burst;
+        missed.max_lateness().is_some() || (self.rules.plan.is_grid() && !bursts)
+    }
+
+    fn choose_fired(&self, backlog: Backlog, seen: Now, now: Now) -> Fire {
+        let choice = self.rules.missed.choose(Moment::Fired, backlog.overdue(seen), 0);
+        let chosen = self.chosen(choice, backlog, seen);
+        let mut state = self.state.lock();
+        match chosen {
+            Some(point) if now.tick_of(point).after(state.offset) <= now.tick => {
+                state.leave_out(self.left_out(choice, backlog, point));
+                state.point = point;
+                let planned = now.tick_of(point).after(state.offset);
+                self.settle_on_clock(&mut state, now);
+                self.begin(&mut state, planned)
+            }
+            Some(point) if !self.has_ended(point, now) => {
+                state.leave_out(backlog.count);
+                Fire::Later(self.aim(&mut state, point, now))
+            }
+            _ => Fire::End(TaskError::Abandoned(Abandoned::Missed)),
+        }
+    }
+
+    /// The first point of a fixed rate may be on the wall; the others count from it on the executor's clock.
+    fn settle_on_clock(&self, state: &mut State, now: Now) {
+        if !self.rules.plan.is_wall() {
+            state.point = Point::Tick(now.tick_of(state.point));
+        }
+    }
+
+    fn begin(&self, state: &mut State, planned: Tick) -> Fire {
+        state.missed = std::mem::take(&mut state.skipped);
+        Fire::Run(planned)
+    }
+
+    /// The point that a choice means. Calls the calendar.
+    pub(super) fn chosen(&self, choice: Choice, backlog: Backlog, now: Now) -> Option<Point> {
+        match choice {
+            Choice::Oldest => Some(backlog.oldest),
+            Choice::Latest => Some(backlog.latest),
+            Choice::Next => backlog.next,
+            Choice::Since(ago) => Some(self.rules.plan.since(backlog.oldest, now.earlier(ago))),
+            Choice::Now if self.rules.plan.is_wall() => Some(backlog.latest),
+            Choice::Now => Some(Point::Tick(now.tick)),
+        }
+    }
+
+    /// How many points a choice leaves out.
+    pub(super) fn left_out(&self, choice: Choice, backlog: Backlog, chosen: Point) -> u64 {
+        match choice {
+            Choice::Oldest => 0,
+            Choice::Next => backlog.count,
+            Choice::Latest => backlog.count.saturating_sub(1),
+            Choice::Now if self.rules.plan.is_wall() => backlog.count.saturating_sub(1),
+            Choice::Now => 0,
+            Choice::Since(_) => match (&self.rules.plan, backlog.oldest, chosen) {
+                (Plan::Schedule(schedule), Point::Tick(oldest), Point::Tick(chosen)) => {
+                    let period = schedule.period().unwrap_or(Duration::MAX).as_nanos().max(1);
+                    u64::try_from(chosen.since(oldest).as_nanos() / period).unwrap_or(u64::MAX)
+                }
+                // How many lie between two days of a calendar is not known without asking for each.
+                _ => u64::from(backlog.oldest != chosen),
+            },
+        }
+    }
+}

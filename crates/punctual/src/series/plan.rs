@@ -1,0 +1,315 @@
+//! The points of a schedule, on whichever clock it lives.
+//!
+//! A point is an instant of the executor's clock or of the wall clock; [`Now`] is both at one moment, and so the way
+//! from one to the other. Points on the wall keep their place when the wall clock is set, those on the executor's
+//! clock do not feel it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use punctual_engine::{RunTimes, Schedule, Tick};
+
+use crate::calendar::Calendar;
+use crate::clock::Clock;
+use crate::policy::Overdue;
+
+/// Points of a calendar that are counted one by one. Beyond that the count of missed ones is a lower bound, and the
+/// latest is found by approximation.
+const COUNTED: u64 = 1000;
+
+/// Both clocks at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub(crate) tick: Tick,
+    pub(crate) wall: SystemTime,
+}
+
+impl Now {
+    pub(crate) fn of(clock: &dyn Clock) -> Self {
+        Self { tick: clock.now(), wall: clock.wall() }
+    }
+
+    /// The same moment for a schedule that has nothing to do with the wall, whose clock is not read.
+    pub(crate) fn only(tick: Tick) -> Self {
+        Self { tick, wall: SystemTime::UNIX_EPOCH }
+    }
+
+    pub(crate) fn tick_of(self, point: Point) -> Tick {
+        match point {
+            Point::Tick(tick) => tick,
+            Point::Wall(wall) => match wall.duration_since(self.wall) {
+                Ok(ahead) => self.tick.after(ahead),
+                Err(past) => before(self.tick, past.duration()),
+            },
+        }
+    }
+
+    pub(crate) fn wall_of(self, tick: Tick) -> SystemTime {
+        let moved = match tick >= self.tick {
+            true => self.wall.checked_add(tick.since(self.tick)),
+            false => self.wall.checked_sub(self.tick.since(tick)),
+        };
+        moved.unwrap_or(self.wall)
+    }
+
+    /// The moment that was `ago`.
+    pub(crate) fn earlier(self, ago: Duration) -> Self {
+        let wall = self.wall.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH);
+        Self { tick: before(self.tick, ago), wall }
+    }
+}
+
+pub(crate) fn before(tick: Tick, ago: Duration) -> Tick {
+    let ago = u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX);
+    Tick::from_nanos(tick.as_nanos().saturating_sub(ago))
+}
+
+/// A point of a schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Point {
+    Tick(Tick),
+    Wall(SystemTime),
+}
+
+/// The function of a user that says when the next run is due.
+pub(crate) type NextBy = Box<dyn FnMut(RunTimes) -> Option<Tick> + Send>;
+
+/// Where the points come from.
+#[derive(Clone)]
+pub(crate) enum Plan {
+    Schedule(Schedule),
+    Calendar(Arc<dyn Calendar>),
+    /// The function itself is in the series' state: it is called by one thread at a time.
+    NextBy,
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Schedule(schedule) => schedule.fmt(f),
+            Self::Calendar(_) => f.write_str("Calendar"),
+            Self::NextBy => f.write_str("NextBy"),
+        }
+    }
+}
+
+/// How far a grid is behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Backlog {
+    /// How many points are due. For a calendar at least so many.
+    pub(crate) count: u64,
+    pub(crate) oldest: Point,
+    pub(crate) latest: Point,
+    /// The first that is not due.
+    pub(crate) next: Option<Point>,
+}
+
+impl Backlog {
+    pub(crate) fn overdue(self, now: Now) -> Overdue {
+        let late = |point| now.tick.since(now.tick_of(point));
+        Overdue { count: self.count, oldest: late(self.oldest), latest: late(self.latest) }
+    }
+}
+
+impl Plan {
+    /// Whether its points are there beforehand, so that some can be missed.
+    pub(crate) fn is_grid(&self) -> bool {
+        matches!(self, Self::Schedule(Schedule::FixedRate(_)) | Self::Calendar(_))
+    }
+
+    pub(crate) fn is_wall(&self) -> bool {
+        matches!(self, Self::Calendar(_))
+    }
+
+    /// The point of the grid after `point`. Calls the calendar.
+    pub(crate) fn after(&self, point: Point) -> Option<Point> {
+        match (self, point) {
+            (Self::Schedule(Schedule::FixedRate(period)), Point::Tick(tick)) => {
+                Some(Point::Tick(tick.after(*period)))
+            }
+            (Self::Calendar(calendar), Point::Wall(wall)) => {
+                calendar.next_after(wall).filter(|next| *next > wall).map(Point::Wall)
+            }
+            _ => None,
+        }
+    }
+
+    /// The points of the grid from `from` on, seen from `now`. Calls the calendar.
+    pub(crate) fn backlog(&self, from: Point, now: Now) -> Backlog {
+        match (self, from) {
+            (Self::Schedule(Schedule::FixedRate(period)), Point::Tick(tick)) => grid(tick, *period, now.tick),
+            (Self::Calendar(calendar), Point::Wall(wall)) => pages(&**calendar, wall, now.wall),
+            _ => single(from, now),
+        }
+    }
+
+    /// The first point of the grid that is not before `earliest`, from `from` on. Calls the calendar.
+    pub(crate) fn since(&self, from: Point, earliest: Now) -> Point {
+        let just_before = earliest.earlier(Duration::from_nanos(1));
+        let backlog = self.backlog(from, just_before);
+        if backlog.count == 0 { from } else { backlog.next.unwrap_or(backlog.latest) }
+    }
+}
+
+/// Whether the only point there is has come.
+fn single(from: Point, now: Now) -> Backlog {
+    let is_due = now.tick_of(from) <= now.tick;
+    Backlog { count: u64::from(is_due), oldest: from, latest: from, next: (!is_due).then_some(from) }
+}
+
+fn grid(from: Tick, period: Duration, now: Tick) -> Backlog {
+    let point = Point::Tick(from);
+    if from > now {
+        return Backlog { count: 0, oldest: point, latest: point, next: Some(point) };
+    }
+    let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
+    let steps = (now.as_nanos() - from.as_nanos()) / period;
+    let latest = from.as_nanos() + steps * period;
+    let next = Tick::from_nanos(latest.saturating_add(period));
+    Backlog {
+        count: steps.saturating_add(1),
+        oldest: point,
+        latest: Point::Tick(Tick::from_nanos(latest)),
+        next: Some(Point::Tick(next)),
+    }
+}
+
+fn pages(calendar: &dyn Calendar, from: SystemTime, now: SystemTime) -> Backlog {
+    let point = Point::Wall(from);
+    let after = |wall: SystemTime| calendar.next_after(wall).filter(|next| *next > wall);
+    if from > now {
+        return Backlog { count: 0, oldest: point, latest: point, next: Some(point) };
+    }
+    let (mut count, mut latest, mut next) = (1, from, after(from));
+    while let Some(due) = next.filter(|next| *next <= now) {
+        if count == COUNTED {
+            latest = leap(&after, due, now);
+        } else {
+            latest = due;
+        }
+        count += 1;
+        next = after(latest);
+        if count > 2 * COUNTED {
+            // Dense beyond counting: what is left lies within a second.
+            next = after(now);
+            break;
+        }
+    }
+    Backlog { count, oldest: point, latest: Point::Wall(latest), next: next.map(Point::Wall) }
+}
+
+/// A point that is due, as near to `now` as leaps of powers of two find one.
+fn leap(after: &impl Fn(SystemTime) -> Option<SystemTime>, from: SystemTime, now: SystemTime) -> SystemTime {
+    let mut latest = from;
+    for power in (0..40).rev() {
+        let Some(start) = now.checked_sub(Duration::from_secs(1 << power)) else { continue };
+        if start > latest {
+            latest = after(start).filter(|found| *found <= now).unwrap_or(latest);
+        }
+    }
+    latest
+}
+
+#[cfg(all(test, not(punctual_loom)))]
+mod tests {
+    use super::{Backlog, COUNTED, Now, Plan, Point};
+    use punctual_engine::{Schedule, Tick};
+    use std::sync::Arc;
+    use std::time::{Duration, SystemTime};
+
+    fn wall(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn now(seconds: u64) -> Now {
+        Now { tick: Tick::ZERO.after(Duration::from_secs(seconds)), wall: wall(seconds) }
+    }
+
+    fn every(seconds: u64) -> Plan {
+        let next = move |after: SystemTime| {
+            let passed = after.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+            Some(wall((passed / seconds + 1) * seconds))
+        };
+        Plan::Calendar(Arc::new(next))
+    }
+
+    fn seconds(point: Point) -> u64 {
+        match point {
+            Point::Tick(tick) => tick.as_nanos() / 1_000_000_000,
+            Point::Wall(wall) => wall.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs(),
+        }
+    }
+
+    /// Arithmetic and counting agree, and both with a walk over the points.
+    #[test]
+    fn a_grid_and_a_calendar_of_the_same_points_are_equally_far_behind() {
+        fastrand::seed(3);
+        for _ in 0..2000 {
+            let period = fastrand::u64(1..50);
+            let first = fastrand::u64(0..20) * period;
+            let at = now(fastrand::u64(0..2000));
+            let grid = Plan::Schedule(Schedule::FixedRate(Duration::from_secs(period)));
+            let ticks = grid.backlog(Point::Tick(now(first).tick), at);
+            let walls = every(period).backlog(Point::Wall(wall(first)), at);
+            let due: Vec<u64> =
+                (0..).map(|n| first + n * period).take_while(|p| now(*p).tick <= at.tick).collect();
+            for backlog in [ticks, walls] {
+                if backlog.count >= COUNTED {
+                    continue;
+                }
+                assert_eq!(backlog.count, due.len() as u64);
+                assert_eq!(seconds(backlog.oldest), first);
+                assert_eq!(seconds(backlog.latest), *due.last().unwrap_or(&first));
+                assert_eq!(seconds(backlog.next.unwrap()), first + due.len() as u64 * period);
+            }
+        }
+    }
+
+    /// A month of seconds is not walked through one by one, and the end is found all the same.
+    #[test]
+    fn a_calendar_far_behind_is_found_out_with_bounded_work() {
+        let asked = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let count = Arc::clone(&asked);
+        let next = move |after: SystemTime| {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Some(after + Duration::from_secs(1))
+        };
+        let month = 30 * 24 * 3600;
+        let backlog = Plan::Calendar(Arc::new(next)).backlog(Point::Wall(wall(0)), now(month));
+        assert!(backlog.count >= COUNTED);
+        assert!(seconds(backlog.latest) + 1 >= month);
+        assert_eq!(seconds(backlog.next.unwrap()), month + 1);
+        assert!(asked.load(std::sync::atomic::Ordering::Relaxed) < 3 * COUNTED);
+    }
+
+    #[test]
+    fn a_calendar_that_does_not_move_on_has_ended() {
+        let stuck = Plan::Calendar(Arc::new(Some));
+        let from = Point::Wall(wall(5));
+        assert_eq!(stuck.after(from), None);
+        let backlog = stuck.backlog(from, now(9));
+        assert_eq!(backlog, Backlog { count: 1, oldest: from, latest: from, next: None });
+    }
+
+    #[test]
+    fn the_first_point_not_before_an_instant_is_found_at_its_edges() {
+        let grid = Plan::Schedule(Schedule::FixedRate(Duration::from_secs(10)));
+        for (plan, from) in [(grid, Point::Tick(now(20).tick)), (every(10), Point::Wall(wall(20)))] {
+            for (earliest, expected) in [(0, 20), (20, 20), (21, 30), (30, 30), (31, 40)] {
+                assert_eq!(seconds(plan.since(from, now(earliest))), expected, "{plan:?} {earliest}");
+            }
+        }
+    }
+
+    /// The end of time is a point like any other: nothing overflows there.
+    #[test]
+    fn a_grid_at_the_end_of_time_stays_there() {
+        let grid = Plan::Schedule(Schedule::FixedRate(Duration::MAX));
+        let end = Now::only(Tick::MAX);
+        let backlog = grid.backlog(Point::Tick(Tick::MAX), end);
+        assert_eq!((backlog.count, backlog.next), (1, Some(Point::Tick(Tick::MAX))));
+        let dense = Plan::Schedule(Schedule::FixedRate(Duration::from_nanos(1)));
+        assert_eq!(dense.backlog(Point::Tick(Tick::ZERO), end).count, u64::MAX);
+    }
+}

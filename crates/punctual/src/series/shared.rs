@@ -1,0 +1,166 @@
+//! Runs of one task that may overlap.
+//!
+//! The task in the queue is then only the beat: at each point it submits a run, a task of its own that calls the same
+//! body, and is queued again. The series counts the runs that are going on; at a point where there are as many as
+//! may be, the beat is put off to the next ([`Series::fire`]).
+//!
+//! A run that the pool refuses, because it is full or shut down, is made by the beat itself: nothing that was
+//! accepted is lost. What a run comes to is learnt by a waker among those that wait for its end.
+
+use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Wake, Waker};
+
+use punctual_engine::RunTimes;
+
+use super::{Report, Reporting, Rules, Series};
+use crate::context;
+use crate::error::{Abandoned, TaskError};
+use crate::pool::Pool;
+use crate::task::{Body, Cell, Header, Task, TaskRef, Traits};
+use crate::unrun::UnrunTask;
+
+/// The beat of runs that may overlap.
+pub(crate) struct Sharing<F> {
+    body: Arc<F>,
+    series: Arc<Series>,
+    name: Option<Arc<str>>,
+    pool: Weak<Pool>,
+}
+
+impl<F> Sharing<F> {
+    pub(crate) fn new(body: F, series: Arc<Series>, name: Option<Arc<str>>, pool: &Arc<Pool>) -> Self {
+        Self { body: Arc::new(body), series, name, pool: Arc::downgrade(pool) }
+    }
+
+    /// The body of a beat that never began.
+    pub(crate) fn into_body(self) -> F {
+        Arc::into_inner(self.body).expect("a task that was refused has no runs")
+    }
+}
+
+impl<F, R> Body<()> for Sharing<F>
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: Report + 'static,
+{
+    fn call(this: &mut Option<Self>) -> Option<()> {
+        let this = this.as_mut()?;
+        if let (Some(pool), Some(beat)) = (this.pool.upgrade(), context::current_task()) {
+            this.begin_run(&pool, &beat);
+        }
+        Some(())
+    }
+}
+
+impl<F, R> Sharing<F>
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: Report + 'static,
+{
+    fn begin_run(&self, pool: &Arc<Pool>, beat: &TaskRef) {
+        let rules = Rules { timeout: self.series.rules().timeout, ..Rules::default() };
+        let own = Arc::new(Series::new(rules, None));
+        let traits = Traits { name: self.name.clone(), series: Some(Arc::clone(&own)), ..Traits::default() };
+        let body = Arc::clone(&self.body);
+        let body = Reporting { body: move || body(), series: Arc::clone(&own) };
+        let run: TaskRef = Arc::new(Cell::new(Header::with(traits), body));
+        let (now, deadline) = (pool.clock.now(), beat.header().deadline());
+        own.moved_to(deadline);
+        let end = Arc::new(End {
+            series: Arc::clone(&self.series),
+            own,
+            beat: Arc::downgrade(beat),
+            run: OnceLock::new(),
+            pool: Arc::downgrade(pool),
+        });
+        let _ = end.run.set(Arc::downgrade(&run));
+        self.series.run_begins(&run);
+        run.listen(&Waker::from(end));
+        if pool.submit(&run, deadline, now).is_err() {
+            UnrunTask::new(run, pool, Abandoned::Rejected).run();
+        }
+    }
+}
+
+/// Waits for the end of a run.
+struct End {
+    series: Arc<Series>,
+    own: Arc<Series>,
+    beat: Weak<dyn Task>,
+    run: OnceLock<Weak<dyn Task>>,
+    pool: Weak<Pool>,
+}
+
+impl Wake for End {
+    fn wake(self: Arc<Self>) {
+        let run = self.run.get().and_then(Weak::upgrade);
+        let failure = run.as_ref().and_then(|run| run.failure()).or_else(|| self.own.noted());
+        let times = self.own.last_times();
+        let runs = self.beat.upgrade().map_or(0, |beat| beat.header().runs());
+        if let Some(error) = self.series.run_ended(times, runs, failure) {
+            if let (Some(pool), Some(beat)) = (self.pool.upgrade(), self.beat.upgrade()) {
+                pool.end(&*beat, error);
+            }
+        }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if let Some(run) = self.run.get() {
+            self.series.run_over(run);
+        }
+    }
+}
+
+impl Series {
+    /// How many runs may go on at once, if more than one.
+    fn lanes(&self) -> Option<usize> {
+        match self.rules.overlap {
+            crate::policy::Overlap::Allow(lanes) if lanes > 1 => Some(lanes),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.lanes().is_some()
+    }
+
+    /// Whether as many runs are going on as may.
+    pub(super) fn is_full(&self, going: &[Weak<dyn Task>]) -> bool {
+        self.lanes().is_some_and(|lanes| going.len() >= lanes)
+    }
+
+    fn run_begins(&self, run: &TaskRef) {
+        self.state.lock().going.push(Arc::downgrade(run));
+    }
+
+    fn run_over(&self, run: &Weak<dyn Task>) {
+        self.state.lock().going.retain(|going| !Weak::ptr_eq(going, run));
+    }
+
+    /// Notes what a run came to; the error if the series is to end with it.
+    fn run_ended(&self, times: Option<RunTimes>, runs: u64, failure: Option<TaskError>) -> Option<TaskError> {
+        let times = times?;
+        let stop = {
+            let mut state = self.state.lock();
+            let forgotten = state.history.note(times, runs, failure.as_ref());
+            let in_a_row = state.history.in_a_row;
+            let recovery = failure.as_ref().map(|_| self.rules.on_failure.recover(in_a_row, &mut state.dice));
+            drop(state);
+            drop(forgotten);
+            recovery == Some(super::Recovery::Stop)
+        };
+        failure.filter(|_| stop)
+    }
+
+    /// The runs that are going on besides the task itself.
+    pub(crate) fn going(&self) -> Vec<TaskRef> {
+        let going = self.state.lock().going.clone();
+        going.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn last_times(&self) -> Option<RunTimes> {
+        self.state.lock().history.last.as_ref().map(|last| last.times)
+    }
+}

@@ -1,0 +1,189 @@
+//! What watches over a run: its timeout, and the next run that is to replace it.
+//!
+//! Both are entries in the pool for limits, whose thread is never busy with runs ([`timeout`](crate::timeout)). They
+//! name the run by its serial number. The series knows the number of the run going on; one that finds another there
+//! has come too late and does nothing. Flag and number are seen together, under the series' lock, so no run is asked
+//! to stop for what the one before it did; whoever waits inside the body is woken after unlocking.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use punctual_engine::Tick;
+
+use super::{Now, Series};
+use crate::error::TaskError;
+use crate::handle::CancelOnDrop;
+use crate::pool::Pool;
+use crate::task::{Task, TaskInfo, TaskRef};
+use crate::unwind;
+
+/// The run going on, as its series knows it. Guarded by the series' lock.
+#[derive(Default)]
+pub(super) struct Going {
+    /// Counts runs; odd while one is going on.
+    serial: u64,
+    stopped: Option<Stopped>,
+    overrunning: bool,
+    /// Waits for a run that does not stop.
+    patience: Option<CancelOnDrop<()>>,
+}
+
+/// Why a run was asked to stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stopped {
+    TimedOut,
+    Replaced,
+}
+
+impl Going {
+    fn is_on(&self, serial: u64) -> bool {
+        self.serial == serial
+    }
+
+    pub(super) fn stopped(&self) -> Option<Stopped> {
+        self.stopped
+    }
+
+    pub(super) fn is_overrunning(&self) -> bool {
+        self.overrunning
+    }
+}
+
+/// While it lives, a run is being watched over.
+pub(crate) struct Watch<'a> {
+    series: &'a Series,
+    task: &'a TaskRef,
+    serial: u64,
+    _limits: [Option<CancelOnDrop<()>>; 2],
+}
+
+impl Series {
+    /// Begins to watch over a run of `task`. Calls the calendar.
+    pub(crate) fn watch<'a>(self: &'a Arc<Self>, pool: &Arc<Pool>, task: &'a TaskRef, now: Now) -> Watch<'a> {
+        let serial = {
+            let mut state = self.state.lock();
+            state.run.serial += 1;
+            state.run.serial
+        };
+        let limit = Limit {
+            series: Arc::downgrade(self),
+            task: Arc::downgrade(task),
+            pool: Arc::downgrade(pool),
+            serial,
+            started: now.tick,
+        };
+        let timeout = self.rules.timeout.and_then(|timeout| {
+            let limit = limit.clone();
+            pool.limits.arm(pool, now.tick.after(timeout), move || limit.time_out(timeout))
+        });
+        let replace = self.replaced_at(now).and_then(|tick| {
+            pool.limits.arm(pool, tick, move || {
+                limit.stop(Stopped::Replaced);
+            })
+        });
+        Watch { series: self, task, serial, _limits: [timeout, replace] }
+    }
+
+    /// When the next run replaces the one that begins now.
+    fn replaced_at(&self, now: Now) -> Option<Tick> {
+        if !self.rules.overlap.replaces() {
+            return None;
+        }
+        let point = self.state.lock().point;
+        // A calendar that panics does so again when it is asked for the next run, and is heard then.
+        let backlog = unwind::catch(|| self.rules.plan.backlog(point, now)).ok()?;
+        backlog.next.map(|next| now.tick_of(next).after(self.rules.spread))
+    }
+
+    /// Ends the run of that number: whatever watches over it comes too late from now on.
+    fn unwatch(&self, task: &TaskRef, serial: u64) {
+        let mut state = self.state.lock();
+        if !state.run.is_on(serial) {
+            return;
+        }
+        let over = std::mem::replace(&mut state.run, Going { serial: serial + 1, ..Going::default() });
+        if over.stopped.is_some() {
+            // The next run has not been asked to stop.
+            let _ = task.header().take_interrupt();
+        }
+        drop(state);
+        drop(over);
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.series.unwatch(self.task, self.serial);
+    }
+}
+
+#[derive(Clone)]
+struct Limit {
+    series: Weak<Series>,
+    task: Weak<dyn Task>,
+    pool: Weak<Pool>,
+    serial: u64,
+    started: Tick,
+}
+
+impl Limit {
+    /// Asks the run to stop, if it is still going on; says whether.
+    fn stop(&self, why: Stopped) -> bool {
+        let (Some(series), Some(task)) = (self.series.upgrade(), self.task.upgrade()) else { return false };
+        let mut state = series.state.lock();
+        let going = state.run.is_on(self.serial);
+        if going {
+            state.run.stopped.get_or_insert(why);
+            task.header().set_interrupted();
+        }
+        drop(state);
+        if going {
+            task.nudge();
+        }
+        going
+    }
+
+    fn time_out(self, timeout: Duration) {
+        let Some(pool) = self.pool.upgrade() else { return };
+        if !self.stop(Stopped::TimedOut) {
+            return;
+        }
+        let (series, serial) = (self.series.upgrade(), self.serial);
+        let at = self.started.after(timeout.saturating_mul(2));
+        let mut patience = pool.limits.arm(&pool, at, move || self.overrun());
+        if let Some(series) = series {
+            let mut state = series.state.lock();
+            if state.run.is_on(serial) {
+                state.run.patience = patience.take();
+            }
+        }
+        // If the run is over meanwhile, so is the patience with it.
+        drop(patience);
+    }
+
+    fn overrun(&self) {
+        let (Some(series), Some(task), Some(pool)) =
+            (self.series.upgrade(), self.task.upgrade(), self.pool.upgrade())
+        else {
+            return;
+        };
+        let mut state = series.state.lock();
+        let going = state.run.is_on(self.serial);
+        state.run.overrunning |= going;
+        drop(state);
+        if going {
+            let took = pool.clock.now().since(self.started);
+            pool.tell_overrun(TaskInfo::new(task.header(), Some(self.started)), took);
+        }
+    }
+}
+
+impl Series {
+    /// The failure of a run that did not stop in time.
+    pub(super) fn timed_out(&self, stopped: Option<Stopped>) -> Option<TaskError> {
+        match stopped {
+            Some(Stopped::TimedOut) => self.rules.timeout.map(TaskError::TimedOut),
+            _ => None,
+        }
+    }
+}
