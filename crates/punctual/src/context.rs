@@ -43,6 +43,10 @@ pub(crate) enum Host {
 }
 
 impl Current {
+    fn deadline(&self) -> Tick {
+        self.task.header().turn().unwrap_or(self.turn).deadline
+    }
+
     fn is_of(&self, pool: &Pool) -> bool {
         matches!(&self.host, Host::Pool(host) if std::ptr::eq(host.as_ptr(), pool))
     }
@@ -83,6 +87,11 @@ fn current() -> Option<Current> {
         let (task, turn) = pool.upgrade()?.task_of(index, &tally)?;
         Some(Current { task, turn, host: Host::Pool(pool) })
     })
+}
+
+/// The task that the calling thread runs.
+pub(crate) fn current_task() -> Option<TaskRef> {
+    current().map(|current| current.task)
 }
 
 /// The place of a worker in its pool, and its tally: the place is given to another when the worker has left.
@@ -241,13 +250,21 @@ impl TaskContext {
     /// The instant from which this run was allowed.
     #[must_use]
     pub fn deadline(&self) -> Option<Tick> {
-        self.current.as_ref().map(|current| current.turn.deadline)
+        self.current.as_ref().map(Current::deadline)
     }
 
     /// How many runs of this task have begun, this one included.
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.current.as_ref().map_or(0, |current| current.task.header().runs())
+    }
+
+    /// How many points of the task's schedule were left out between the run before this one and this one; see
+    /// [`Missed`](crate::Missed).
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        let series = self.current.as_ref().and_then(|current| current.task.header().series());
+        series.map_or(0, |series| series.missed())
     }
 
     /// Whether the task has been asked to stop, by [`interrupt`](crate::TaskHandle::interrupt) or by

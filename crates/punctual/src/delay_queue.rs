@@ -86,10 +86,11 @@ impl<T> DelayQueue<T> {
         Self { clock: Arc::new(clock), state: Mutex::new(state) }
     }
 
-    /// Puts `value` in, to come out after a `Duration` or at a [`Tick`] of the queue's clock.
+    /// Puts `value` in, to come out after a `Duration` or at a [`Tick`] of the queue's clock. A `SystemTime` is
+    /// translated once, by the wall clock as it is now.
     pub fn push(&self, when: impl Into<When>, value: T) -> DelayKey {
         let now = self.clock.now();
-        let deadline = when.into().tick(now);
+        let deadline = when.into().tick(now, &*self.clock);
         let mut state = self.state.lock();
         let number = state.next;
         state.next += 1;

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::unwind;
 
@@ -99,6 +100,10 @@ pub enum TaskError {
     Panicked(Panic),
     /// A hook panicked before the body was run, and so it was not.
     HookPanicked(Panic),
+    /// Its body returned an `Err`, with this message.
+    Failed(Arc<str>),
+    /// Its body ran into its timeout of this length.
+    TimedOut(Duration),
     /// It left the executor unrun, and whoever had it dropped it.
     Abandoned(Abandoned),
     /// It had a value, which was taken earlier.
@@ -121,6 +126,8 @@ pub enum Abandoned {
     NoWorker,
     /// The object that would have run it is gone.
     Dropped,
+    /// It could only have begun later than its [`Missed`](crate::Missed) policy allows, and there was no next time.
+    Missed,
 }
 
 impl TaskError {
@@ -146,6 +153,8 @@ impl fmt::Display for TaskError {
             Self::Cancelled => f.write_str("the task was cancelled"),
             Self::Panicked(panic) => write!(f, "the task panicked: {panic}"),
             Self::HookPanicked(panic) => write!(f, "the task was not run because a hook panicked: {panic}"),
+            Self::Failed(message) => write!(f, "the task failed: {message}"),
+            Self::TimedOut(timeout) => write!(f, "the task took longer than its timeout of {timeout:?}"),
             Self::Abandoned(how) => write!(f, "the task was dropped unrun: {how}"),
             Self::Taken => f.write_str("the value of the task was taken before"),
         }
@@ -163,6 +172,7 @@ impl fmt::Display for Abandoned {
             Self::Displaced => "displaced by a newer task",
             Self::NoWorker => "no thread could be started",
             Self::Dropped => "its owner is gone",
+            Self::Missed => "its time had passed",
         })
     }
 }
@@ -259,6 +269,11 @@ pub enum RejectReason {
     ZeroPeriod,
     /// There is no worker, and no thread could be started.
     NoWorker,
+    /// Its schedule has no point ahead: a calendar that has ended, or an end before the first run.
+    NeverDue,
+    /// Runs that [overlap](crate::Overlap::Allow) need a body that several threads may call:
+    /// [`start_shared`](crate::PeriodicBuilder::start_shared).
+    NotShared,
 }
 
 impl fmt::Display for RejectReason {
@@ -268,6 +283,8 @@ impl fmt::Display for RejectReason {
             Self::Saturated => "the executor is saturated",
             Self::ZeroPeriod => "the period is zero",
             Self::NoWorker => "no worker thread could be started",
+            Self::NeverDue => "the schedule has no point ahead",
+            Self::NotShared => "runs that overlap need a shared body",
         })
     }
 }

@@ -7,14 +7,17 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use punctual_engine::Tick;
 
 use crate::error::{Abandoned, TaskError, WaitError};
-use crate::pool::Pool;
-use crate::task::{Task, TaskId, TaskState, Turn, TypedRef, join, wait_for};
+use crate::failure::FailedRun;
+use crate::pool::{Pool, Steered};
+use crate::remote::TaskRemote;
+use crate::task::{Task, TaskId, TaskState, TaskView, Turn, TypedRef, join, wait_for};
 use crate::unrun::UnrunTask;
+use crate::when::When;
 
 /// A grip on one task: wait for it, await it, look at it, cancel it.
 ///
@@ -58,6 +61,17 @@ impl<T> TaskHandle<T> {
     /// A second grip on the same task; the value still goes to one of them only.
     pub(crate) fn another(&self) -> Self {
         Self { task: self.task.clone(), pool: Arc::clone(&self.pool), turn: self.turn }
+    }
+
+    /// Its place in the order, as planned now.
+    fn turn(&self) -> Turn {
+        self.task.header().turn().unwrap_or(self.turn)
+    }
+
+    /// The task, which is told its place, because it may be about to change.
+    fn steered(&self) -> &dyn Task {
+        self.task.header().learn(self.turn);
+        self.task()
     }
 
     /// Ends the task with `outcome`, unless it is over, and asks a body that runs to stop.
@@ -120,7 +134,11 @@ impl<T> TaskHandle<T> {
     /// The instant from which the next run is allowed, or the last one was.
     #[must_use]
     pub fn deadline(&self) -> Tick {
-        self.task.header().deadline().unwrap_or(self.turn.deadline)
+        let planned = self.turn().deadline;
+        match self.task.header().series() {
+            None => planned,
+            Some(series) => series.planned(planned, series.now(&*self.pool.clock)),
+        }
     }
 
     /// How long until the [`deadline`](Self::deadline), or since.
@@ -133,6 +151,43 @@ impl<T> TaskHandle<T> {
     #[must_use]
     pub fn failure(&self) -> Option<TaskError> {
         self.task.failure()
+    }
+
+    /// All that can be seen of the task, at this instant.
+    #[must_use]
+    pub fn info(&self) -> TaskView {
+        self.pool.view(self.task(), self.turn())
+    }
+
+    /// The last runs that failed, the newest last; at most 16. For a task without policies it is empty: see
+    /// [`failure`](Self::failure).
+    #[must_use]
+    pub fn recent_failures(&self) -> Vec<FailedRun> {
+        self.pool.recent_failures(self.task())
+    }
+
+    /// The deadlines of the next `n` runs, as far as they are known beforehand; none while the task is paused.
+    ///
+    /// ```
+    /// use punctual::{Executor, ManualClock, Tick};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hour) = (ManualClock::new(), Duration::from_secs(3600));
+    /// let pool = Executor::builder().clock(clock.clone()).build()?;
+    /// let backup = pool.task(|| ()).after(hour).every(12 * hour).at_most(3).start()?;
+    /// let hours: Vec<u64> = backup.upcoming(10).iter().map(|at| at.since(Tick::ZERO).as_secs() / 3600).collect();
+    /// assert_eq!(hours, [1, 13, 25]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn upcoming(&self, n: usize) -> Vec<Tick> {
+        self.pool.upcoming(self.steered(), n)
+    }
+
+    /// As [`upcoming`](Self::upcoming), by the wall clock as it is now.
+    #[must_use]
+    pub fn upcoming_wall(&self, n: usize) -> Vec<SystemTime> {
+        self.pool.upcoming_wall(self.steered(), n)
     }
 
     // ---- waiting
@@ -185,6 +240,71 @@ impl<T> TaskHandle<T> {
         wait_for(self.task(), Some(self.deadline()), &*self.pool.clock, until)
     }
 
+    // ---- steering
+
+    /// Keeps the task from running until it is [resumed](Self::resume). A run that is going on ends undisturbed.
+    ///
+    /// A task that is paused when its executor is shut down is cancelled: nobody could wait for it.
+    ///
+    /// ```
+    /// use punctual::{Executor, ManualClock, Steered};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, minute) = (ManualClock::new(), Duration::from_secs(60));
+    /// let pool = Executor::builder().clock(clock.clone()).build()?;
+    /// let poll = pool.schedule_at_fixed_rate(minute, minute, || ())?;
+    /// assert_eq!((poll.pause(), poll.pause()), (Steered::Now, Steered::Already));
+    /// clock.advance(10 * minute + minute / 2);
+    /// assert_eq!((poll.resume(), poll.runs()), (Steered::Now, 0));
+    /// assert_eq!(poll.remaining().duration(), minute / 2); // on its grid, and no burst
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pause(&self) -> Steered {
+        self.pool.pause(self.steered())
+    }
+
+    /// Lets a [paused](Self::pause) task run again. What fell into the pause is left out: a task with a grid goes on
+    /// with its next point, another runs when it was to run, or at once if that has passed.
+    pub fn resume(&self) -> Steered {
+        self.pool.resume(self.steered())
+    }
+
+    /// Moves the next run to another time, and with it the grid of a fixed rate; a calendar is taken up again after
+    /// that run. While the task runs, this is about the run after it: a body may reschedule its own task.
+    ///
+    /// ```
+    /// use punctual::{Executor, ManualClock, Steered};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, minute) = (ManualClock::new(), Duration::from_secs(60));
+    /// let pool = Executor::builder().clock(clock.clone()).build()?;
+    /// let reminder = pool.schedule(10 * minute, || "tea")?;
+    /// assert_eq!(reminder.reschedule(3 * minute), Steered::Now);
+    /// clock.advance(3 * minute);
+    /// assert_eq!(reminder.join()?, "tea");
+    /// assert_eq!(reminder.reschedule(minute), Steered::Over);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reschedule(&self, when: impl Into<When>) -> Steered {
+        self.pool.reschedule(self.steered(), when.into())
+    }
+
+    /// Has the task run as soon as a thread is free, besides the runs that are planned: the schedule does not move.
+    /// A task that runs once does so now instead of later. One that is running runs once more straight after it; one
+    /// that is paused runs, and stays paused.
+    pub fn trigger_now(&self) -> Steered {
+        self.pool.trigger(self.steered())
+    }
+
+    /// The same grip without the value, which can be given to others.
+    #[must_use]
+    pub fn remote(&self) -> TaskRemote {
+        {
+            self.task.header().learn(self.turn);
+            TaskRemote::new(self.task.erase(), &self.pool)
+        }
+    }
+
     // ---- ending
 
     /// Cancels the task; false if it is over.
@@ -199,19 +319,13 @@ impl<T> TaskHandle<T> {
     /// [Cancels](Self::cancel) the task, and if its body runs asks it to stop: see
     /// [`TaskContext::is_interrupted`](crate::TaskContext::is_interrupted).
     pub fn interrupt(&self) -> bool {
-        let cancelled = self.cancel();
-        if cancelled {
-            // A body that has not begun never will, and nobody sees the flag.
-            self.task.interrupt();
-        }
-        cancelled
+        self.pool.cancel_and_interrupt(self.task())
     }
 
     /// Takes the task out of the queue, unrun; `None` if it is not there.
     pub fn remove(&self) -> Option<UnrunTask> {
         let task = self.pool.remove(self.task())?;
-        let turn = Turn { deadline: self.deadline(), ..self.turn };
-        Some(UnrunTask::new(task, turn, &self.pool, Abandoned::Removed))
+        Some(UnrunTask::new(task, self.turn(), &self.pool, Abandoned::Removed))
     }
 
     /// Turns the handle into a guard that cancels the task when it is dropped.

@@ -48,6 +48,7 @@
 struct Readme;
 
 mod builder;
+mod calendar;
 mod clock;
 mod completion;
 mod context;
@@ -57,6 +58,7 @@ mod decorate;
 mod delay_queue;
 mod error;
 mod executor;
+mod failure;
 mod future_task;
 mod handle;
 mod invoke;
@@ -66,7 +68,10 @@ mod observe;
 mod park;
 mod policy;
 mod pool;
+mod registry;
+mod remote;
 mod scheduler;
+mod series;
 mod slack;
 mod stats;
 mod sync;
@@ -79,6 +84,7 @@ mod unwind;
 mod when;
 
 pub use builder::Builder;
+pub use calendar::Calendar;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use completion::CompletionQueue;
 pub use context::TaskContext;
@@ -94,17 +100,23 @@ pub use error::{
     TaskError, WaitError,
 };
 pub use executor::Executor;
+pub use failure::FailedRun;
 pub use future_task::FutureTask;
 pub use handle::{CancelOnDrop, Remaining, TaskHandle};
 pub use observe::{Observer, Place};
 pub use park::Parker;
-pub use policy::{OnCancel, OnDrop, Rejection, RejectionHandler};
-pub use pool::{Spawner, WorkerThread};
-pub use punctual_engine::{Keep, Leftover, RunState, Schedule, ShutdownPolicy, Tick};
+pub use policy::{
+    Backoff, Jitter, Missed, MissedRule, OnCancel, OnDrop, OnFailure, Overlap, Rejection, RejectionHandler,
+    Spread,
+};
+pub use pool::{Spawner, Steered, WorkerThread};
+pub use punctual_engine::{Keep, Leftover, RunState, RunTimes, Schedule, ShutdownPolicy, Tick};
+pub use remote::TaskRemote;
 pub use scheduler::{QueuedTask, Scheduler};
+pub use series::Report;
 pub use stats::Stats;
-pub use task::{RunOutcome, TaskId, TaskInfo, TaskState};
-pub use task_builder::{PeriodicBuilder, TaskBuilder};
+pub use task::{RunOutcome, TaskId, TaskInfo, TaskState, TaskView};
+pub use task_builder::{PeriodicBuilder, RetryBuilder, TaskBuilder};
 pub use timer::Timer;
 pub use unrun::UnrunTask;
 pub use when::When;

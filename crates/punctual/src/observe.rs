@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use crate::error::Panic;
 use crate::task::{RunOutcome, TaskInfo};
@@ -25,6 +26,12 @@ pub trait Observer: Send + Sync + 'static {
     /// Called by the worker after each run, before the outcome is published.
     fn after_run(&self, task: TaskInfo<'_>, outcome: RunOutcome<'_>) {
         let _ = (task, outcome);
+    }
+
+    /// Called when a run has taken twice its [timeout](crate::TaskBuilder::timeout) and is still going on: it was asked
+    /// to stop, and did not. Called in the thread for timeouts, once for each such run.
+    fn overrunning(&self, task: TaskInfo<'_>, took: Duration) {
+        let _ = (task, took);
     }
 
     /// Called once, when no task and no worker is left, before the executor counts as terminated.
@@ -54,7 +61,7 @@ pub trait Observer: Send + Sync + 'static {
 pub enum Place {
     /// [`Observer::before_run`]
     BeforeRun,
-    /// [`Observer::after_run`]
+    /// [`Observer::after_run`] or [`Observer::overrunning`]
     AfterRun,
     /// [`Observer::terminated`]
     Terminated,

@@ -1,20 +1,20 @@
 //! Tasks by name and by tag.
 //!
-//! Only tasks that have either are here, each from before it is queued until it is over. Entries are weak, so the
-//! registry keeps nothing alive; a waker among those that wait for the end of a task takes it out, and so does the
-//! drop of a task that was refused.
+//! Only tasks that have either are here, each from before it is queued until it is over: a waker among those that wait
+//! for its end takes it out when it is woken or dropped, and so does taking back a task that was refused.
 //!
-//! The lock is taken without any other held, and none is taken under it.
+//! The lock is taken without any other held, and none is taken under it. No task is dropped under it, either.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
 use crate::sync::Mutex;
-use crate::task::{Task, TaskRef};
+use crate::task::TaskRef;
 
 pub(crate) struct Registry {
-    labels: Mutex<HashMap<Label, Vec<Weak<dyn Task>>>>,
+    labels: Mutex<HashMap<Label, Vec<TaskRef>>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -38,29 +38,35 @@ impl Registry {
             return;
         }
         labels.dedup();
-        let entry = Arc::downgrade(task);
+        let address = task.address();
         let mut known = self.labels.lock();
         for label in &labels {
             let tasks = known.entry(label.clone()).or_default();
-            if !tasks.iter().any(|other| Weak::ptr_eq(other, &entry)) {
-                tasks.push(Weak::clone(&entry));
+            if !tasks.iter().any(|other| other.address() == address) {
+                tasks.push(task.clone());
             }
         }
         drop(known);
-        let leave = Leave { registry: Arc::downgrade(self), labels, entry };
+        let leave = Leave { registry: Arc::downgrade(self), labels, address };
         task.listen(&Waker::from(Arc::new(leave)));
     }
 
-    fn leave(&self, labels: &[Label], entry: &Weak<dyn Task>) {
+    fn leave(&self, labels: &[Label], address: usize) {
+        let mut gone = Vec::new();
         let mut known = self.labels.lock();
         for label in labels {
             if let Some(tasks) = known.get_mut(label) {
-                tasks.retain(|other| !Weak::ptr_eq(other, entry));
+                let (leaving, staying) =
+                    mem::take(tasks).into_iter().partition::<Vec<_>, _>(|other| other.address() == address);
+                gone.extend(leaving);
+                *tasks = staying;
                 if tasks.is_empty() {
                     known.remove(label);
                 }
             }
         }
+        drop(known);
+        drop(gone);
     }
 
     /// The tasks of this name that are not over, the oldest first.
@@ -74,10 +80,10 @@ impl Registry {
     }
 
     fn with(&self, label: &Label) -> Vec<TaskRef> {
-        let entries = self.labels.lock().get(label).cloned().unwrap_or_default();
-        let tasks = entries.iter().filter_map(Weak::upgrade);
+        let mut tasks = self.labels.lock().get(label).cloned().unwrap_or_default();
         // One that is over may not have been taken out yet.
-        tasks.filter(|task| !task.state().is_done()).collect()
+        tasks.retain(|task| !task.state().is_done());
+        tasks
     }
 
     /// How many names and tags are known.
@@ -91,7 +97,7 @@ impl Registry {
 struct Leave {
     registry: Weak<Registry>,
     labels: Vec<Label>,
-    entry: Weak<dyn Task>,
+    address: usize,
 }
 
 impl Wake for Leave {
@@ -101,7 +107,7 @@ impl Wake for Leave {
 impl Drop for Leave {
     fn drop(&mut self) {
         if let Some(registry) = self.registry.upgrade() {
-            registry.leave(&self.labels, &self.entry);
+            registry.leave(&self.labels, self.address);
         }
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use punctual_engine::ShutdownPolicy;
+use punctual_engine::{ShutdownPolicy, Tick};
 
 use crate::context;
 use crate::error::{Panic, RejectReason, Rejected, TaskError};
@@ -27,7 +27,7 @@ use crate::policy::{OnCancel, OnDrop, Rejection};
 use crate::pool::{Parts, Pool, Sizes};
 use crate::scheduler::{Scheduler, unwrap_once};
 use crate::sync::Mutex;
-use crate::task::{Kind, Once, Task, Turn, allocate};
+use crate::task::{Once, Task, Traits, Turn, allocate};
 use crate::when::When;
 
 /// Idle time after which the thread for limits goes.
@@ -57,6 +57,17 @@ impl Limits {
             return None;
         }
         Some(state.pool.get_or_insert_with(|| build(pool)).clone())
+    }
+
+    /// Calls `expire` at that instant, unless the guard is dropped before. `None` if there will be no such thing.
+    pub(crate) fn arm(
+        &self,
+        pool: &Pool,
+        at: Tick,
+        expire: impl FnOnce() + Send + 'static,
+    ) -> Option<CancelOnDrop<()>> {
+        let limit = self.open(pool)?.once(None, When::At(at), expire);
+        limit.ok().map(TaskHandle::cancel_on_drop)
     }
 
     fn pool(&self) -> Option<Scheduler> {
@@ -155,7 +166,7 @@ where
     T: Send + 'static,
 {
     let pool = scheduler.pool();
-    let (cell, task) = allocate(Kind::PLAIN, Once(work));
+    let (cell, task) = allocate(Traits::default(), Once(work));
     // Without limits there is no pool either, and the work is refused in whatever way it refuses.
     if let Some(limits) = pool.limits.open(pool) {
         let (owner, work) = (Arc::downgrade(pool), cell.typed());

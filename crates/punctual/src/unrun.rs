@@ -82,7 +82,7 @@ impl UnrunTask {
         let count = || pool.core.lock().counts.completed += 1;
         let again = task.header().schedule().is_periodic();
         let (observer, turn) = (pool.observer.as_deref(), self.turn);
-        let run = Run { observer, turn, started: pool.clock.now(), again, count: &count };
+        let run = Run { observer, turn, started: pool.clock.now(), again, count: &count, judge: None };
         let ended = task.perform(&run);
         drop(enter);
         if matches!(ended, Ended::Again) {

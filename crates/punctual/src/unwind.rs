@@ -17,6 +17,8 @@ use crate::error::Panic;
 use crate::future_task::FutureTask;
 use crate::handle::TaskHandle;
 use crate::pool::Pool;
+use crate::series::Series;
+use crate::task_builder::PeriodicBuilder;
 use crate::unrun::UnrunTask;
 
 /// Calls `f`; a panic comes back as a value.
@@ -45,9 +47,14 @@ pub(crate) fn bury(payload: Option<Box<dyn Any + Send>>) {
 // anything of ours half-way. The compiler cannot see it through trait objects.
 
 impl RefUnwindSafe for Pool {}
+impl RefUnwindSafe for Series {}
 
 impl<T> UnwindSafe for TaskHandle<T> {}
 impl<T> RefUnwindSafe for TaskHandle<T> {}
+
+// A builder is data and closures that are only called once it is used up.
+impl<F: UnwindSafe> UnwindSafe for PeriodicBuilder<'_, F> {}
+impl<F: RefUnwindSafe> RefUnwindSafe for PeriodicBuilder<'_, F> {}
 
 impl UnwindSafe for UnrunTask {}
 impl RefUnwindSafe for UnrunTask {}

@@ -1,23 +1,38 @@
 //! When a task is due first.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use punctual_engine::Tick;
 
-/// The first deadline of a task.
+use crate::clock::Clock;
+use crate::series::{Now, Point};
+
+/// An instant, on one clock or the other: the first deadline of a task, or the end of its schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum When {
-    /// So long after it is submitted.
+    /// So long after the task is submitted.
     After(Duration),
     /// At an instant of the executor's clock; one that has passed means now, and is late.
     At(Tick),
+    /// At an instant of wall time. The task follows the wall clock when that is set.
+    Wall(SystemTime),
 }
 
 impl When {
-    pub(crate) fn tick(self, now: Tick) -> Tick {
+    /// The instant on `clock`, as things are now.
+    pub(crate) fn tick(self, now: Tick, clock: &dyn Clock) -> Tick {
+        match self.point(now) {
+            Point::Tick(tick) => tick,
+            wall => Now::of(clock).tick_of(wall),
+        }
+    }
+
+    pub(crate) fn point(self, now: Tick) -> Point {
         match self {
-            Self::After(delay) => now.after(delay),
-            Self::At(tick) => tick,
+            Self::After(delay) => Point::Tick(now.after(delay)),
+            Self::At(tick) => Point::Tick(tick),
+            Self::Wall(wall) => Point::Wall(wall),
         }
     }
 }
@@ -31,5 +46,11 @@ impl From<Duration> for When {
 impl From<Tick> for When {
     fn from(tick: Tick) -> Self {
         Self::At(tick)
+    }
+}
+
+impl From<SystemTime> for When {
+    fn from(wall: SystemTime) -> Self {
+        Self::Wall(wall)
     }
 }

@@ -242,9 +242,10 @@ impl Drop for Pool {
     }
 }
 
-/// What has left the queue, with its place there.
+/// What has left the queue, with its place in the order. A task that knows better was queued for another instant.
 pub(super) fn with_turn(Fired { deadline, number, value }: Fired<TaskRef>) -> (TaskRef, Turn) {
-    (value, Turn { deadline, id: TaskId(number) })
+    let turn = value.header().turn().unwrap_or(Turn { deadline, id: TaskId(number) });
+    (value, turn)
 }
 
 fn wake_all(parkers: &[Arc<Parker>]) {

@@ -24,6 +24,7 @@ use super::tally::Tally;
 use crate::error::RejectReason;
 use crate::park::Parker;
 use crate::policy::OnCancel;
+use crate::series::Due;
 use crate::stats::Stats;
 use crate::task::{TaskId, TaskRef, TaskState, Turn};
 
@@ -184,7 +185,7 @@ impl Core {
         let Turn { deadline, id } = turn;
         let is_first =
             self.queue.peek().is_none_or(|(_, first, other, _)| (deadline, id.number()) < (first, other));
-        let key = self.enqueue(task, turn);
+        let key = self.enqueue(task, deadline, turn);
         let wake = match (is_first, is_due) {
             (true, true) => self.waiting.call_for_due(),
             (true, false) => self.waiting.call_to_lead(),
@@ -193,10 +194,11 @@ impl Core {
         (key, wake)
     }
 
-    fn enqueue(&mut self, task: TaskRef, turn: Turn) -> TaskKey {
-        let key = self.queue.insert(turn.deadline, turn.id.number(), task);
+    /// Into the queue, for `look`, which is usually when the task is due.
+    pub(super) fn enqueue(&mut self, task: TaskRef, look: Tick, turn: Turn) -> TaskKey {
+        let key = self.queue.insert(look, turn.id.number(), task);
         if let Some(task) = self.queue.get(key) {
-            task.header().set_queued(key, turn.deadline);
+            task.header().set_queued(key, turn);
         }
         key
     }
@@ -204,7 +206,7 @@ impl Core {
     /// Below the core size every task brings a worker, as in Java. Above it one is added where a task would
     /// otherwise have nobody to run it or to watch its deadline, unless the queue is bounded: then threads are
     /// added only when it is full.
-    fn wants_worker(&self, is_due: bool, somebody_comes: bool) -> bool {
+    pub(super) fn wants_worker(&self, is_due: bool, somebody_comes: bool) -> bool {
         if self.live < self.sizes.core || self.live == 0 {
             return true;
         }
@@ -213,11 +215,11 @@ impl Core {
     }
 
     /// Queues a periodic task again, under its old number. False if it is over.
-    pub(crate) fn requeue(&mut self, task: &TaskRef, turn: Turn) -> bool {
-        if !may_run(self.state, self.policy, true, false) || !task.re_arm() {
+    pub(crate) fn requeue(&mut self, task: &TaskRef, due: Due, now: Tick) -> bool {
+        if !self.may_wait(task.header()) || !task.re_arm() {
             return false;
         }
-        self.enqueue(task.clone(), turn);
+        self.link(task.clone(), due, now);
         // Nobody is called: the worker that re-queues is about to look for itself.
         true
     }
@@ -378,6 +380,7 @@ impl Core {
         let (state, policy) = (self.state, self.policy);
         self.extract(|deadline, task| {
             !may_run(state, policy, task.header().schedule().is_periodic(), deadline <= now)
+                || task.header().is_paused()
                 || task.state().is_done()
         })
     }

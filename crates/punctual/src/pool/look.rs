@@ -7,22 +7,26 @@ use punctual_engine::Tick;
 use super::{Pool, TaskRef};
 use crate::failure::FailedRun;
 use crate::series::{Now, Plan, Point};
-use crate::task::{Task, TaskState, TaskView};
+use crate::task::{Task, TaskId, TaskState, TaskView, Turn};
 
 impl Pool {
-    pub(crate) fn view(&self, task: &dyn Task) -> TaskView {
-        TaskView::of(task, self.now_for(task.header()))
+    pub(crate) fn view(&self, task: &dyn Task, turn: Turn) -> TaskView {
+        TaskView::of(task, turn, self.now_for(task.header()))
     }
 
     /// All tasks that wait or run.
     pub(crate) fn views(&self) -> Vec<TaskView> {
         let core = self.core.lock();
         let running = core.workers.iter().flatten().filter_map(|worker| worker.running.clone());
-        let mut tasks: Vec<TaskRef> = running.collect();
-        tasks.extend(core.queue.iter().map(|entry| TaskRef::clone(entry.value)));
+        let mut tasks: Vec<(TaskRef, Turn)> = running.collect();
+        tasks.extend(core.queue.iter().map(|entry| {
+            let turn = Turn { deadline: entry.deadline, id: TaskId(entry.number) };
+            (entry.value.clone(), entry.value.header().turn().unwrap_or(turn))
+        }));
         drop(core);
         let now = Now::of(&*self.clock);
-        let mut views: Vec<TaskView> = tasks.iter().map(|task| TaskView::of(&**task, now)).collect();
+        let mut views: Vec<TaskView> =
+            tasks.iter().map(|(task, turn)| TaskView::of(&**task, *turn, now)).collect();
         // The last reference to any of them may be here.
         self.discard_all(tasks);
         views.retain(|view| !view.state().is_done());

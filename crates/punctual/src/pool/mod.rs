@@ -18,12 +18,15 @@
 mod control;
 mod core;
 mod leader;
+mod look;
 #[cfg(all(test, punctual_loom))]
 mod loom_leader;
 #[cfg(all(test, punctual_loom))]
 mod loom_pool;
+mod series;
 mod sizes;
 mod spawn;
+mod steer;
 mod tally;
 mod worker;
 
@@ -43,6 +46,7 @@ pub(crate) use self::sizes::Sizes;
 use self::spawn::Asked;
 pub(crate) use self::spawn::ThreadSpawner;
 pub use self::spawn::{Spawner, WorkerThread};
+pub use self::steer::Steered;
 pub(crate) use self::tally::Tally;
 use crate::clock::Clock;
 use crate::context::Serve;
@@ -50,8 +54,9 @@ use crate::decorate::Decorator;
 use crate::error::{Abandoned, Panic, RejectReason, TaskError};
 use crate::observe::{Observer, Place};
 use crate::policy::{OnCancel, Rejection};
+use crate::registry::Registry;
 use crate::sync::Mutex;
-use crate::task::{EndedEarly, Task, TaskRef, TaskState, Turn, Typed};
+use crate::task::{EndedEarly, Task, TaskInfo, TaskRef, TaskState, Turn, Typed};
 use crate::timeout::Limits;
 use crate::unwind;
 
@@ -67,6 +72,7 @@ pub(crate) struct Pool {
     pub(crate) spawner: Mutex<Arc<dyn Spawner>>,
     pub(crate) rejection: Mutex<Rejection>,
     pub(crate) limits: Limits,
+    pub(crate) registry: Arc<Registry>,
     /// Threads being joined by whoever saw the pool terminated. Taken before `core`.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -106,6 +112,7 @@ impl Pool {
             spawner: Mutex::new(parts.spawner),
             rejection: Mutex::new(parts.rejection),
             limits: Limits::new(),
+            registry: Arc::new(Registry::new()),
             threads: Mutex::new(Vec::new()),
         })
     }
@@ -263,6 +270,19 @@ impl Pool {
         self.ended(ended)
     }
 
+    /// [Cancels](Self::cancel) a task, and asks its runs to stop.
+    pub(crate) fn cancel_and_interrupt(&self, task: &dyn Task) -> bool {
+        let cancelled = self.cancel(task);
+        if cancelled {
+            // A body that has not begun never will, and nobody sees the flag.
+            task.interrupt();
+            let going = task.header().series().map(|series| series.going()).unwrap_or_default();
+            going.iter().for_each(|run| run.interrupt());
+            self.discard_all(going);
+        }
+        cancelled
+    }
+
     /// As [`cancel`](Self::cancel), but with an outcome of the caller's.
     pub(crate) fn complete<T>(&self, task: &dyn Typed<T>, outcome: Result<T, TaskError>) -> bool {
         let mut unlinked = None;
@@ -346,6 +366,10 @@ impl Pool {
         if let Some(observer) = &self.observer {
             self.contain(place, unwind::catch(|| call(&**observer)));
         }
+    }
+
+    pub(crate) fn tell_overrun(&self, task: TaskInfo<'_>, took: Duration) {
+        self.tell(Place::AfterRun, |observer| observer.overrunning(task, took));
     }
 
     #[inline]

@@ -9,7 +9,7 @@ use super::TaskRef;
 use super::worker::Worker;
 use crate::error::TaskError;
 use crate::series::{After, Due, Fire, Now, Series};
-use crate::task::{Ended, Run, TaskState, Verdict};
+use crate::task::{Ended, Run, TaskState, Turn, Verdict};
 use crate::unwind;
 
 impl Worker<'_> {
@@ -65,7 +65,8 @@ impl Worker<'_> {
         };
         let watch = series.watch(pool, task, started);
         let (observer, count) = (pool.observer.as_deref(), &|| self.tally.finish());
-        let run = Run { observer, started: started.tick, again: false, count, judge: Some(&judge) };
+        let turn = Turn { deadline, id: header.id() };
+        let run = Run { observer, turn, started: started.tick, again: false, count, judge: Some(&judge) };
         let ended = task.perform(&run);
         drop(watch);
         match (ended, next.take()) {
@@ -82,7 +83,7 @@ impl Worker<'_> {
         let allowed = core.may_wait(task.header());
         let waits = task.state() == TaskState::Waiting;
         if allowed && waits {
-            core.link(task, due, now);
+            core.link(task.clone(), due, now);
         }
         drop(core);
         if !allowed {

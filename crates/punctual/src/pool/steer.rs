@@ -26,7 +26,7 @@ use super::core::{Core, Then};
 use super::{Pool, TaskRef};
 use crate::series::{Due, Now, Plan, Point};
 use crate::sync::MutexGuard;
-use crate::task::{Header, Task};
+use crate::task::{Header, Task, Turn};
 use crate::when::When;
 
 /// What came of an attempt to steer a task.
@@ -64,7 +64,7 @@ impl Core {
     }
 
     /// Queues a task under its old number, for `due` or for what was asked of it meanwhile.
-    pub(super) fn link(&mut self, task: &TaskRef, due: Due, now: Tick) -> Tick {
+    pub(super) fn link(&mut self, task: TaskRef, due: Due, now: Tick) -> Tick {
         let header = task.header();
         let due = match header.set_moved(false) {
             true => {
@@ -81,13 +81,13 @@ impl Core {
             () if header.is_paused() => Tick::MAX,
             () => due.look,
         };
-        let key = self.queue.insert(look, header.id().number(), Arc::clone(task));
-        header.set_queued(key, due.planned);
+        let turn = Turn { deadline: due.planned, id: header.id() };
+        self.enqueue(task, look, turn);
         look
     }
 
     /// [`link`](Self::link), and says who is to see to it: nobody may be looking at the queue.
-    fn put(&mut self, task: &TaskRef, due: Due, now: Tick) -> Then {
+    fn put(&mut self, task: TaskRef, due: Due, now: Tick) -> Then {
         let first = self.queue.next_deadline();
         let look = self.link(task, due, now);
         let is_due = look <= now;
@@ -181,10 +181,8 @@ impl Pool {
             Err(steered) => return steered,
         };
         let queued = core.unlink(header.key()).expect("seen there under the same lock");
-        let then = core.put(&queued, due, now);
+        let then = core.put(queued, due, now);
         drop(core);
-        // Not the last reference: the caller has one.
-        drop(queued);
         let _ = self.act(then);
         Steered::Now
     }
@@ -197,7 +195,7 @@ impl Pool {
     ) -> Steered {
         let header = task.header();
         let mut running = core.workers.iter().flatten().filter_map(|worker| worker.running.as_ref());
-        let in_hand = running.any(|running| std::ptr::addr_eq(Arc::as_ptr(running), task));
+        let in_hand = running.any(|(running, _)| std::ptr::addr_eq(&**running, task));
         match (in_hand, header.may_repeat()) {
             (false, _) => Steered::Over,
             (true, false) => Steered::TooLate,

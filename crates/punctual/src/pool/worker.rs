@@ -16,6 +16,7 @@ use crate::context::Work;
 use crate::error::TaskError;
 use crate::observe::Place;
 use crate::park::Parker;
+use crate::series::Due;
 use crate::slack;
 use crate::task::{Ended, Run, Turn};
 
@@ -46,11 +47,11 @@ pub(super) fn work(pool: &Arc<Pool>, index: usize) {
     pool.clock.worker_stopped(Some(&parker));
 }
 
-struct Worker<'a> {
-    pool: &'a Arc<Pool>,
+pub(super) struct Worker<'a> {
+    pub(super) pool: &'a Arc<Pool>,
     index: usize,
     parker: Arc<Parker>,
-    tally: Arc<Tally>,
+    pub(super) tally: Arc<Tally>,
     newborn: bool,
     /// The clock showed this, or later.
     known: Tick,
@@ -126,29 +127,40 @@ impl Worker<'_> {
     }
 
     fn run(&self, task: &TaskRef, turn: Turn, now: Tick) {
+        if let Some(series) = task.header().series() {
+            return self.run_series(task, series);
+        }
         let pool = self.pool;
         let again = task.header().schedule().is_periodic();
         // A period may count from here.
         let now = if again { pool.clock.now() } else { now };
+        let extra = again && task.header().set_triggered(false);
         let (observer, count) = (pool.observer.as_deref(), || self.tally.finish());
-        let run = Run { observer, turn, started: now, again, count: &count };
+        let run = Run { observer, turn, started: now, again, count: &count, judge: None };
         match task.perform(&run) {
             Ended::Finished | Ended::Late => {}
             Ended::Skipped => self.tally.skip(),
-            Ended::Again => self.queue_again(task, turn, now),
+            Ended::Again => self.queue_again(task, turn, now, extra),
         }
     }
 
-    fn queue_again(&self, task: &TaskRef, turn: Turn, started: Tick) {
-        let pool = self.pool;
-        let run = RunTimes { deadline: turn.deadline, started, ended: pool.clock.now() };
-        let Some(next) = task.header().schedule().next(run) else {
-            unreachable!("only a periodic task runs again")
+    fn queue_again(&self, task: &TaskRef, turn: Turn, started: Tick, extra: bool) {
+        let run = RunTimes { deadline: turn.deadline, started, ended: self.pool.clock.now() };
+        let next = match extra {
+            // The schedule knows nothing of this run.
+            true => Some(run.deadline),
+            false => task.header().schedule().next(run),
         };
+        let Some(next) = next else { unreachable!("only a periodic task runs again") };
+        self.requeue(task, Due::at(next), run.ended);
+    }
+
+    pub(super) fn requeue(&self, task: &TaskRef, due: Due, now: Tick) {
+        let pool = self.pool;
         let mut core = pool.core.lock();
         self.tally.finish();
         let running = core.workers[self.index].as_mut().and_then(|worker| worker.running.take());
-        let queued = core.requeue(task, Turn { deadline: next, ..turn });
+        let queued = core.requeue(task, due, now);
         drop(core);
         if !queued {
             // Shut down meanwhile, or cancelled: then it is over already, and this does nothing.

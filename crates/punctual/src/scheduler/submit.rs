@@ -14,7 +14,8 @@ use crate::error::{Abandoned, RejectReason, Rejected, TaskError};
 use crate::handle::TaskHandle;
 use crate::policy::Rejection;
 use crate::pool::Offer;
-use crate::task::{Body, Kind, Many, Once, Owner, TaskInfo, TaskRef, Turn, allocate};
+use crate::series::{Now, Series};
+use crate::task::{Body, Header, Many, Once, Owner, TaskInfo, TaskRef, Traits, Turn, allocate};
 use crate::task_builder::TaskBuilder;
 use crate::timeout;
 use crate::unrun::UnrunTask;
@@ -75,7 +76,7 @@ impl Scheduler {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.enter(Kind::PLAIN, Once(task), When::After(delay)).map_err(unwrap_once)
+        self.enter(Traits::default(), Once(task), When::After(delay)).map_err(unwrap_once)
     }
 
     /// Runs `task` every `period`, first after `initial_delay`.
@@ -216,7 +217,8 @@ impl Scheduler {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.enter(Kind::new(name, Schedule::Once), Once(task), when).map_err(unwrap_once)
+        let traits = Traits { name, series: Series::for_wall(when, Schedule::Once), ..Traits::default() };
+        self.enter(traits, Once(task), when).map_err(unwrap_once)
     }
 
     pub(crate) fn repeat<F>(
@@ -232,8 +234,8 @@ impl Scheduler {
         if schedule.period().is_some_and(|period| period.is_zero()) {
             return Err(Rejected::new(task, RejectReason::ZeroPeriod));
         }
-        let entered = self.enter(Kind::new(name, schedule), Many(task), when);
-        entered.map_err(|rejected| rejected.map(|Many(task)| task))
+        let traits = Traits { name, schedule, series: Series::for_wall(when, schedule), ..Traits::default() };
+        self.enter(traits, Many(task), when).map_err(|rejected| rejected.map(|Many(task)| task))
     }
 
     /// A task that is cancelled before it could be submitted.
@@ -243,18 +245,23 @@ impl Scheduler {
         T: Send + 'static,
     {
         let pool = self.pool();
-        let (cell, _) = allocate(Kind::PLAIN, Once(task));
+        let (cell, _) = allocate(Traits::default(), Once(task));
         let id = pool.core.lock().next_id();
         pool.end(&*cell, TaskError::Cancelled);
         TaskHandle::new(cell.into_typed(), pool, Turn { deadline: Tick::ZERO, id })
     }
 
-    fn enter<T, B>(&self, kind: Kind, body: B, when: When) -> Result<TaskHandle<T>, Rejected<B>>
+    pub(crate) fn enter<T, B>(
+        &self,
+        traits: Traits,
+        body: B,
+        when: When,
+    ) -> Result<TaskHandle<T>, Rejected<B>>
     where
         T: Send + 'static,
         B: Body<T> + 'static,
     {
-        let (cell, task) = allocate(kind, body);
+        let (cell, task) = allocate(traits, body);
         self.place(cell, task, when)
     }
 
@@ -271,19 +278,37 @@ impl Scheduler {
     {
         let pool = self.pool();
         let now = pool.clock.now();
-        let mut offer = Offer { deadline: when.tick(now), now, id: None };
+        let Some(deadline) = self.first_deadline(cell.header(), when, now) else {
+            let (body, _) = cell.take_back().expect("nobody else knows the task");
+            return Err(Rejected::new(body, RejectReason::NeverDue));
+        };
+        let mut offer = Offer { deadline, now, id: None };
         if let Some(decorator) = &pool.decorator {
             let id = pool.core.lock().next_id();
             offer.id = Some(id);
-            let turn = Turn { deadline: offer.deadline, id };
+            let turn = Turn { deadline, id };
             if let Some(decoration) = decorator.decorate(TaskInfo::new(cell.header(), turn, None)) {
                 cell.decorate(decoration);
             }
+        }
+        if cell.header().is_labelled() {
+            let id = *offer.id.get_or_insert_with(|| pool.core.lock().next_id());
+            cell.header().learn(Turn { deadline, id });
+            pool.registry.enter(&task);
         }
         if let Err((task, reason)) = pool.submit(task, &mut offer) {
             self.refuse(&cell, task, &mut offer, reason)?;
         }
         Ok(TaskHandle::new(cell.into_typed(), pool, offer.turn()))
+    }
+
+    /// The first look at a task; `None` if it would never run.
+    fn first_deadline(&self, header: &Header, when: When, now: Tick) -> Option<Tick> {
+        let clock = &*self.pool().clock;
+        match header.series() {
+            None => Some(when.tick(now, clock)),
+            Some(series) => series.first(when.point(now), Now::of(clock)).map(|due| due.look),
+        }
     }
 
     /// `Ok` if the rejection policy took the task off our hands.

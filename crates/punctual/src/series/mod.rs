@@ -46,7 +46,7 @@ mod shared;
 mod watch;
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_engine::{Schedule, Tick};
@@ -55,7 +55,7 @@ use crate::clock::Clock;
 use crate::error::TaskError;
 use crate::policy::{Dice, Jitter, Missed, OnFailure, Overlap, Recovery};
 use crate::sync::Mutex;
-use crate::task::Task;
+use crate::task::TaskRef;
 use crate::when::When;
 
 pub(crate) use history::History;
@@ -125,7 +125,7 @@ struct State {
     /// The run going on, for what watches over it.
     run: watch::Going,
     /// Runs that go on besides the task itself; see [`shared`].
-    going: Vec<Weak<dyn Task>>,
+    going: Vec<TaskRef>,
 }
 
 impl State {

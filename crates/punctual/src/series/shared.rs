@@ -7,7 +7,8 @@
 //! A run that the pool refuses, because it is full or shut down, is made by the beat itself: nothing that was
 //! accepted is lost. What a run comes to is learnt by a waker among those that wait for its end.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::mem;
+use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
 use punctual_engine::RunTimes;
@@ -15,8 +16,8 @@ use punctual_engine::RunTimes;
 use super::{Report, Reporting, Rules, Series};
 use crate::context;
 use crate::error::{Abandoned, TaskError};
-use crate::pool::Pool;
-use crate::task::{Body, Cell, Header, Task, TaskRef, Traits};
+use crate::pool::{Offer, Pool};
+use crate::task::{Body, TaskRef, Traits, allocate};
 use crate::unrun::UnrunTask;
 
 /// The beat of runs that may overlap.
@@ -63,43 +64,45 @@ where
         let traits = Traits { name: self.name.clone(), series: Some(Arc::clone(&own)), ..Traits::default() };
         let body = Arc::clone(&self.body);
         let body = Reporting { body: move || body(), series: Arc::clone(&own) };
-        let run: TaskRef = Arc::new(Cell::new(Header::with(traits), body));
+        let (_, run) = allocate(traits, body);
         let (now, deadline) = (pool.clock.now(), beat.header().deadline());
         own.moved_to(deadline);
         let end = Arc::new(End {
             series: Arc::clone(&self.series),
             own,
-            beat: Arc::downgrade(beat),
-            run: OnceLock::new(),
+            beat: beat.clone(),
+            run: run.address(),
             pool: Arc::downgrade(pool),
         });
-        let _ = end.run.set(Arc::downgrade(&run));
-        self.series.run_begins(&run);
+        self.series.run_begins(run.clone());
         run.listen(&Waker::from(end));
-        if pool.submit(&run, deadline, now).is_err() {
-            UnrunTask::new(run, pool, Abandoned::Rejected).run();
+        let mut offer = Offer { deadline, now, id: None };
+        if let Err((run, _)) = pool.submit(run, &mut offer) {
+            UnrunTask::new(run, offer.turn(), pool, Abandoned::Rejected).run();
         }
     }
 }
 
-/// Waits for the end of a run.
+/// Waits for the end of a run. It refers to the beat and, by way of the series, to the run; the run has it among those
+/// that wait. The circle is broken where the run ends, as every task does.
 struct End {
     series: Arc<Series>,
     own: Arc<Series>,
-    beat: Weak<dyn Task>,
-    run: OnceLock<Weak<dyn Task>>,
+    beat: TaskRef,
+    /// The address of the run, by which the series finds it.
+    run: usize,
     pool: Weak<Pool>,
 }
 
 impl Wake for End {
     fn wake(self: Arc<Self>) {
-        let run = self.run.get().and_then(Weak::upgrade);
+        let run = self.series.going().into_iter().find(|run| run.address() == self.run);
         let failure = run.as_ref().and_then(|run| run.failure()).or_else(|| self.own.noted());
         let times = self.own.last_times();
-        let runs = self.beat.upgrade().map_or(0, |beat| beat.header().runs());
+        let runs = self.beat.header().runs();
         if let Some(error) = self.series.run_ended(times, runs, failure) {
-            if let (Some(pool), Some(beat)) = (self.pool.upgrade(), self.beat.upgrade()) {
-                pool.end(&*beat, error);
+            if let Some(pool) = self.pool.upgrade() {
+                pool.end(&*self.beat, error);
             }
         }
     }
@@ -107,9 +110,7 @@ impl Wake for End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        if let Some(run) = self.run.get() {
-            self.series.run_over(run);
-        }
+        self.series.run_over(self.run);
     }
 }
 
@@ -127,16 +128,21 @@ impl Series {
     }
 
     /// Whether as many runs are going on as may.
-    pub(super) fn is_full(&self, going: &[Weak<dyn Task>]) -> bool {
+    pub(super) fn is_full(&self, going: &[TaskRef]) -> bool {
         self.lanes().is_some_and(|lanes| going.len() >= lanes)
     }
 
-    fn run_begins(&self, run: &TaskRef) {
-        self.state.lock().going.push(Arc::downgrade(run));
+    fn run_begins(&self, run: TaskRef) {
+        self.state.lock().going.push(run);
     }
 
-    fn run_over(&self, run: &Weak<dyn Task>) {
-        self.state.lock().going.retain(|going| !Weak::ptr_eq(going, run));
+    fn run_over(&self, address: usize) {
+        let mut state = self.state.lock();
+        let going = mem::take(&mut state.going).into_iter();
+        let (over, going) = going.partition::<Vec<_>, _>(|run| run.address() == address);
+        state.going = going;
+        drop(state);
+        drop(over);
     }
 
     /// Notes what a run came to; the error if the series is to end with it.
@@ -156,8 +162,7 @@ impl Series {
 
     /// The runs that are going on besides the task itself.
     pub(crate) fn going(&self) -> Vec<TaskRef> {
-        let going = self.state.lock().going.clone();
-        going.iter().filter_map(Weak::upgrade).collect()
+        self.state.lock().going.clone()
     }
 
     fn last_times(&self) -> Option<RunTimes> {

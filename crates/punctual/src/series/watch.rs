@@ -14,7 +14,7 @@ use super::{Now, Series};
 use crate::error::TaskError;
 use crate::handle::CancelOnDrop;
 use crate::pool::Pool;
-use crate::task::{Task, TaskInfo, TaskRef};
+use crate::task::{TaskInfo, TaskRef, Turn};
 use crate::unwind;
 
 /// The run going on, as its series knows it. Guarded by the series' lock.
@@ -67,7 +67,7 @@ impl Series {
         };
         let limit = Limit {
             series: Arc::downgrade(self),
-            task: Arc::downgrade(task),
+            task: task.clone(),
             pool: Arc::downgrade(pool),
             serial,
             started: now.tick,
@@ -120,7 +120,7 @@ impl Drop for Watch<'_> {
 #[derive(Clone)]
 struct Limit {
     series: Weak<Series>,
-    task: Weak<dyn Task>,
+    task: TaskRef,
     pool: Weak<Pool>,
     serial: u64,
     started: Tick,
@@ -129,7 +129,7 @@ struct Limit {
 impl Limit {
     /// Asks the run to stop, if it is still going on; says whether.
     fn stop(&self, why: Stopped) -> bool {
-        let (Some(series), Some(task)) = (self.series.upgrade(), self.task.upgrade()) else { return false };
+        let (Some(series), task) = (self.series.upgrade(), &self.task) else { return false };
         let mut state = series.state.lock();
         let going = state.run.is_on(self.serial);
         if going {
@@ -162,18 +162,16 @@ impl Limit {
     }
 
     fn overrun(&self) {
-        let (Some(series), Some(task), Some(pool)) =
-            (self.series.upgrade(), self.task.upgrade(), self.pool.upgrade())
-        else {
-            return;
-        };
+        let (Some(series), Some(pool)) = (self.series.upgrade(), self.pool.upgrade()) else { return };
         let mut state = series.state.lock();
         let going = state.run.is_on(self.serial);
         state.run.overrunning |= going;
         drop(state);
         if going {
             let took = pool.clock.now().since(self.started);
-            pool.tell_overrun(TaskInfo::new(task.header(), Some(self.started)), took);
+            let header = self.task.header();
+            let turn = header.turn().unwrap_or(Turn::NONE);
+            pool.tell_overrun(TaskInfo::new(header, turn, Some(self.started)), took);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use punctual_engine::{Schedule, Tick};
 
 use super::{Header, TaskId, Turn};
-use crate::error::Panic;
+use crate::error::{Panic, TaskError};
 
 /// Where a task is in its life.
 ///
@@ -27,7 +27,7 @@ pub enum TaskState {
     Running,
     /// It ended with a value.
     Succeeded,
-    /// It ended with a panic, its own or a hook's.
+    /// It ended with a failure: a panic of its own or of a hook's, an error, a timeout.
     Failed,
     /// It was cancelled.
     Cancelled,
@@ -123,4 +123,6 @@ pub enum RunOutcome<'a> {
     Returned,
     /// The body panicked.
     Panicked(&'a Panic),
+    /// The body of a periodic task returned an `Err`, or ran into its timeout.
+    Failed(&'a TaskError),
 }

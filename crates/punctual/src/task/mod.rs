@@ -5,14 +5,16 @@ mod cell;
 mod info;
 mod perform;
 mod turn;
+mod view;
 mod wait;
 mod waiters;
 
 pub(crate) use cell::{
-    Body, EndedEarly, Header, Kind, Many, Once, Owner, Task, TaskRef, Typed, TypedRef, allocate,
+    Body, EndedEarly, Header, Many, Once, Owner, Task, TaskRef, Traits, Typed, TypedRef, allocate,
 };
 pub use info::{RunOutcome, TaskInfo, TaskState};
-pub(crate) use perform::{Ended, Run};
+pub(crate) use perform::{Ended, Run, Verdict};
 pub use turn::TaskId;
 pub(crate) use turn::Turn;
+pub use view::TaskView;
 pub(crate) use wait::{join, wait_for};

@@ -22,6 +22,21 @@ pub(crate) struct Run<'a> {
     pub(crate) again: bool,
     /// Called once, after the hooks and before the outcome is published, if the task is over with this run.
     pub(crate) count: &'a dyn Fn(),
+    /// Decides, instead of `again`, what follows a run, whose panic it is shown.
+    pub(crate) judge: Option<Judge<'a>>,
+}
+
+/// Says what follows a run.
+pub(crate) type Judge<'a> = &'a dyn Fn(Option<&TaskError>) -> Verdict;
+
+/// What follows a run.
+pub(crate) enum Verdict {
+    /// Another.
+    Again,
+    /// Nothing: the task is over, with this outcome.
+    Over,
+    /// Nothing: the task is over, and that is why.
+    Fail(TaskError),
 }
 
 /// What came of a run.
@@ -47,8 +62,19 @@ where
             return Ended::Skipped;
         };
         let outcome = self.call_with_hooks(&mut work, run);
+        let (again, outcome) = match run.judge {
+            None => (run.again && outcome.is_ok(), outcome),
+            Some(judge) => match judge(outcome.as_ref().err()) {
+                Verdict::Again => (true, outcome),
+                Verdict::Over => (false, outcome),
+                Verdict::Fail(error) => {
+                    run.contain(Place::Destructor, unwind::discard(outcome));
+                    (false, Err(error))
+                }
+            },
+        };
         match outcome {
-            Ok(value) if run.again => {
+            value if again => {
                 run.contain(Place::Destructor, unwind::discard(value));
                 match self.put_back(work) {
                     Ok(()) => Ended::Again,
@@ -89,9 +115,11 @@ where
         let mut value = None;
         let result = unwind::catch(|| call_decorated(work, &mut value));
         if let Some(observer) = run.observer {
-            let outcome = match &result {
-                Ok(()) => RunOutcome::Returned,
-                Err(panic) => RunOutcome::Panicked(panic),
+            let noted = self.header().series().and_then(|series| series.noted());
+            let outcome = match (&result, &noted) {
+                (Err(panic), _) => RunOutcome::Panicked(panic),
+                (Ok(()), Some(error)) => RunOutcome::Failed(error),
+                (Ok(()), None) => RunOutcome::Returned,
             };
             run.contain(Place::AfterRun, unwind::catch(|| observer.after_run(info, outcome)));
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use punctual_engine::{Schedule, Tick};
 
-use super::{Task, TaskId, TaskState};
+use super::{Task, TaskId, TaskState, Turn};
 use crate::error::TaskError;
 use crate::handle::Remaining;
 use crate::series::{History, Now};
@@ -33,12 +33,12 @@ pub struct TaskView {
 }
 
 impl TaskView {
-    pub(crate) fn of(task: &dyn Task, now: Now) -> Self {
+    pub(crate) fn of(task: &dyn Task, turn: Turn, now: Now) -> Self {
         let header = task.header();
         let series = header.series();
-        let deadline = series.map_or(header.deadline(), |series| series.planned(header.deadline(), now));
+        let deadline = series.map_or(turn.deadline, |series| series.planned(turn.deadline, now));
         Self {
-            id: header.id(),
+            id: turn.id,
             name: header.name().cloned(),
             tags: header.tags().to_vec(),
             schedule: header.schedule(),

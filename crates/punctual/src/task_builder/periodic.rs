@@ -11,7 +11,7 @@ use crate::error::{RejectReason, Rejected};
 use crate::handle::TaskHandle;
 use crate::policy::{Jitter, Missed, OnFailure, Overlap, Spread};
 use crate::series::{NextBy, Plan, Report, Reporting, Rules, Series, Sharing};
-use crate::task::{Cell, Header, Traits};
+use crate::task::Traits;
 use crate::when::When;
 
 /// A [`TaskBuilder`] for a task that runs more than once.
@@ -136,8 +136,9 @@ impl<'a, F> PeriodicBuilder<'a, F> {
             return Err(Rejected::new(self.task.body, RejectReason::NotShared));
         }
         let (task, traits, series) = self.into_parts()?;
-        let cell = Cell::new(Header::with(traits), Reporting { body: task.body, series });
-        task.scheduler.enter(cell, task.when).map_err(|rejected| rejected.map(|Reporting { body, .. }| body))
+        let body = Reporting { body: task.body, series };
+        let entered = task.scheduler.enter(traits, body, task.when);
+        entered.map_err(|rejected| rejected.map(|Reporting { body, .. }| body))
     }
 
     /// As [`start`](Self::start), for a body that several threads may call at once: what
@@ -171,8 +172,7 @@ impl<'a, F> PeriodicBuilder<'a, F> {
         }
         let (task, traits, series) = self.into_parts()?;
         let sharing = Sharing::new(task.body, series, traits.name.clone(), task.scheduler.pool());
-        let cell = Cell::new(Header::with(traits), sharing);
-        task.scheduler.enter(cell, task.when).map_err(|rejected| rejected.map(Sharing::into_body))
+        task.scheduler.enter(traits, sharing, task.when).map_err(|rejected| rejected.map(Sharing::into_body))
     }
 
     fn into_parts(self) -> Result<(TaskBuilder<'a, F>, Traits, Arc<Series>), Rejected<F>> {

@@ -10,7 +10,7 @@ use crate::error::Rejected;
 use crate::handle::TaskHandle;
 use crate::policy::{Backoff, OnFailure};
 use crate::series::{Retrying, Rules, Series};
-use crate::task::{Cell, Header, Traits};
+use crate::task::Traits;
 
 /// A [`TaskBuilder`] for a task that is tried again after an `Err`, a panic or a timeout.
 ///
@@ -64,8 +64,9 @@ impl<'a, F> RetryBuilder<'a, F> {
             schedule: Schedule::Once,
             series: Some(Arc::clone(&series)),
         };
-        let cell = Cell::new(Header::with(traits), Retrying { body: task.body, series });
-        task.scheduler.enter(cell, task.when).map_err(|rejected| rejected.map(|Retrying { body, .. }| body))
+        let body = Retrying { body: task.body, series };
+        let entered = task.scheduler.enter(traits, body, task.when);
+        entered.map_err(|rejected| rejected.map(|Retrying { body, .. }| body))
     }
 }
 

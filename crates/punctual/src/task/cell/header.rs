@@ -7,8 +7,8 @@
 //!
 //! # The word
 //! ```text
-//!   bit 0      1..=3      4            5
-//!   locked     phase      interrupted  started (plain tasks; others count their runs)
+//!   bit 0      1..=3      4            5                                               6..=8
+//!   locked     phase      interrupted  started (plain tasks; others count their runs)  paused, triggered, moved
 //! ```
 //! The lock is a bit because a mutex of its own would cost a plain task 8 bytes, and a read-modify-write more for
 //! every pair: unlocking is a store, since only the holder writes. It is held for a few instructions, never across
@@ -34,10 +34,11 @@ use punctual_engine::{Schedule, TaskKey, Tick};
 use super::Task;
 use super::count::Count;
 use crate::decorate::Decoration;
+use crate::series::Series;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Backoff, UnsafeCell};
-use crate::task::TaskState;
 use crate::task::waiters::Waiters;
+use crate::task::{TaskId, TaskState, Turn};
 
 #[repr(C)]
 pub(crate) struct Header {
@@ -55,21 +56,21 @@ pub(crate) struct Header {
 /// To be called with the address of the header it was stored in.
 pub(super) type Erase = unsafe fn(NonNull<Header>) -> NonNull<dyn Task>;
 
-/// What sets a task apart from one that runs once and has no name.
-pub(crate) struct Kind {
+/// What sets a task apart from one that runs once and has no name: the default.
+#[derive(Default)]
+pub(crate) struct Traits {
     pub(crate) name: Option<Arc<str>>,
+    pub(crate) tags: Vec<Arc<str>>,
     pub(crate) schedule: Schedule,
+    pub(crate) series: Option<Arc<Series>>,
 }
 
-impl Kind {
-    pub(crate) const PLAIN: Self = Self { name: None, schedule: Schedule::Once };
-
-    pub(crate) fn new(name: Option<Arc<str>>, schedule: Schedule) -> Self {
-        Self { name, schedule }
-    }
-
+impl Traits {
     fn is_plain(&self) -> bool {
-        self.name.is_none() && self.schedule == Schedule::Once
+        self.name.is_none()
+            && self.tags.is_empty()
+            && self.schedule == Schedule::Once
+            && self.series.is_none()
     }
 }
 
@@ -77,6 +78,10 @@ impl Kind {
 struct Extra {
     /// Written under the lock.
     key: AtomicU64,
+    /// The place of the task in the order, as planned: `UNKNOWN`, or the number, and the deadline. Written under the
+    /// pool's lock, or before the task is queued; and under the lock of the task.
+    number: AtomicU64,
+    deadline: AtomicU64,
     special: Option<Special>,
     /// Guarded by the lock.
     links: UnsafeCell<Links>,
@@ -84,12 +89,12 @@ struct Extra {
 
 struct Special {
     /// Immutable after construction.
-    kind: Kind,
+    traits: Traits,
     /// Runs begun. Written by the one thread that runs the task, under the lock.
     runs: AtomicU64,
-    /// Written under the pool's lock whenever the task is queued.
-    deadline: AtomicU64,
 }
+
+const UNKNOWN: u64 = u64::MAX;
 
 /// Who has to do with the task.
 #[derive(Default)]
@@ -125,6 +130,12 @@ const PHASE_SHIFT: u32 = 1;
 const PHASE: u32 = 0b111 << PHASE_SHIFT;
 const INTERRUPTED: u32 = 1 << 4;
 const STARTED: u32 = 1 << 5;
+/// Not to run until it is resumed. Written under the pool's lock, too, as the two below.
+const PAUSED: u32 = 1 << 6;
+/// One run is wanted as soon as possible, besides those that are planned.
+const TRIGGERED: u32 = 1 << 7;
+/// While it ran somebody wrote the deadline of the next run.
+const MOVED: u32 = 1 << 8;
 
 impl Phase {
     fn of(word: u32) -> Self {
@@ -162,14 +173,11 @@ impl Phase {
 
 impl Header {
     /// For a task that begins with `refs` references.
-    pub(super) fn new(kind: Kind, refs: u32, erase: Erase) -> Self {
+    pub(super) fn new(traits: Traits, refs: u32, erase: Erase) -> Self {
         let none = odd(TaskKey::NONE);
-        let link = match kind.is_plain() {
+        let link = match traits.is_plain() {
             true => none,
-            false => {
-                let special = Special { kind, runs: AtomicU64::new(0), deadline: AtomicU64::new(0) };
-                Extra::link(none, Some(special))
-            }
+            false => Extra::link(none, Some(Special { traits, runs: AtomicU64::new(0) })),
         };
         Self {
             erase,
@@ -198,17 +206,61 @@ impl Header {
     }
 
     pub(crate) fn name(&self) -> Option<&Arc<str>> {
-        self.special()?.kind.name.as_ref()
+        self.special()?.traits.name.as_ref()
+    }
+
+    pub(crate) fn tags(&self) -> &[Arc<str>] {
+        self.special().map_or(&[], |special| &special.traits.tags)
+    }
+
+    /// Whether it has a name or tags.
+    pub(crate) fn is_labelled(&self) -> bool {
+        self.name().is_some() || !self.tags().is_empty()
     }
 
     pub(crate) fn schedule(&self) -> Schedule {
-        self.special().map_or(Schedule::Once, |special| special.kind.schedule)
+        self.special().map_or(Schedule::Once, |special| special.traits.schedule)
     }
 
-    /// When the task is due next, or was last. `None` for a plain task, whose deadline does not change.
-    pub(crate) fn deadline(&self) -> Option<Tick> {
-        // Relaxed: published by the pool's lock, and read alone. So are the other words.
-        Some(Tick::from_nanos(self.special()?.deadline.load(Ordering::Relaxed)))
+    pub(crate) fn series(&self) -> Option<&Arc<Series>> {
+        self.special()?.traits.series.as_ref()
+    }
+
+    /// Whether control has to do with more than its only run.
+    pub(crate) fn may_repeat(&self) -> bool {
+        self.schedule().is_periodic() || self.series().is_some()
+    }
+
+    /// The place of the task in the order, as planned: of its next run, or the last. `None` for a plain task that has
+    /// never been told: there it is that of the queue, and does not change.
+    pub(crate) fn turn(&self) -> Option<Turn> {
+        // Relaxed: published by the pool's lock. A number is written once, after the first deadline.
+        let extra = self.extra_at(self.link.load(Ordering::Acquire))?;
+        let number = extra.number.load(Ordering::Acquire);
+        let deadline = Tick::from_nanos(extra.deadline.load(Ordering::Relaxed));
+        (number != UNKNOWN).then_some(Turn { deadline, id: TaskId(number) })
+    }
+
+    /// As planned. For tasks that have been told.
+    pub(crate) fn deadline(&self) -> Tick {
+        self.turn().unwrap_or(Turn::NONE).deadline
+    }
+
+    /// For tasks that have been told.
+    pub(crate) fn id(&self) -> TaskId {
+        self.turn().unwrap_or(Turn::NONE).id
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & PAUSED != 0
+    }
+
+    pub(crate) fn is_triggered(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & TRIGGERED != 0
+    }
+
+    pub(crate) fn is_moved(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & MOVED != 0
     }
 
     pub(crate) fn runs(&self) -> u64 {
@@ -247,25 +299,64 @@ impl Header {
     // ---- what is written under the lock
 
     /// The task has entered the queue. To be called under the pool's lock.
-    pub(crate) fn set_queued(&self, key: TaskKey, deadline: Tick) {
+    pub(crate) fn set_queued(&self, key: TaskKey, turn: Turn) {
         let guard = self.lock();
         match self.extra_at(self.link.load(Ordering::Relaxed)) {
             None => self.link.store(odd(key), Ordering::Release),
             Some(extra) => {
                 extra.key.store(odd(key), Ordering::Relaxed);
-                if let Some(special) = &extra.special {
-                    special.deadline.store(deadline.as_nanos(), Ordering::Relaxed);
+                if extra.special.is_some() || extra.number.load(Ordering::Relaxed) != UNKNOWN {
+                    extra.set_turn(turn);
                 }
             }
         }
         drop(guard);
     }
 
-    pub(crate) fn take_interrupt(&self) -> bool {
+    /// Tells the task its place in the order, unless it knows: it may be moved from there.
+    pub(crate) fn learn(&self, turn: Turn) {
         let mut guard = self.lock();
-        let was = guard.word & INTERRUPTED != 0;
-        guard.word &= !INTERRUPTED;
+        let extra = guard.extra_of_own();
+        if extra.number.load(Ordering::Relaxed) == UNKNOWN {
+            extra.set_turn(turn);
+        }
+    }
+
+    /// Another plan for a task that has been told its place. To be called under the pool's lock.
+    pub(crate) fn set_deadline(&self, deadline: Tick) {
+        let mut guard = self.lock();
+        guard.extra_of_own().deadline.store(deadline.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Says whether it was.
+    pub(crate) fn set_paused(&self, paused: bool) -> bool {
+        self.flag(PAUSED, paused)
+    }
+
+    /// Says whether it was.
+    pub(crate) fn set_triggered(&self, triggered: bool) -> bool {
+        self.flag(TRIGGERED, triggered)
+    }
+
+    /// Says whether it was.
+    pub(crate) fn set_moved(&self, moved: bool) -> bool {
+        self.flag(MOVED, moved)
+    }
+
+    /// Only the flag: see [`Task::nudge`](super::Task::nudge).
+    pub(crate) fn set_interrupted(&self) {
+        self.flag(INTERRUPTED, true);
+    }
+
+    fn flag(&self, flag: u32, set: bool) -> bool {
+        let mut guard = self.lock();
+        let was = guard.word & flag != 0;
+        guard.word = if set { guard.word | flag } else { guard.word & !flag };
         was
+    }
+
+    pub(crate) fn take_interrupt(&self) -> bool {
+        self.flag(INTERRUPTED, false)
     }
 
     #[inline]
@@ -327,8 +418,22 @@ impl Drop for Header {
 impl Extra {
     /// A new one, for a task that is queued under the key in `odd`, as a link.
     fn link(odd: u64, special: Option<Special>) -> u64 {
-        let extra = Self { key: AtomicU64::new(odd), special, links: UnsafeCell::new(Links::default()) };
+        let extra = Self {
+            key: AtomicU64::new(odd),
+            number: AtomicU64::new(UNKNOWN),
+            deadline: AtomicU64::new(0),
+            special,
+            links: UnsafeCell::new(Links::default()),
+        };
         Box::into_raw(Box::new(extra)).expose_provenance() as u64
+    }
+}
+
+impl Extra {
+    fn set_turn(&self, turn: Turn) {
+        self.deadline.store(turn.deadline.as_nanos(), Ordering::Relaxed);
+        // Release: whoever sees the number for the first time sees the deadline, too.
+        self.number.store(turn.id.number(), Ordering::Release);
     }
 }
 
@@ -362,10 +467,6 @@ impl Guard<'_> {
         self.word = self.word & !PHASE | (phase as u32) << PHASE_SHIFT;
     }
 
-    pub(super) fn set_interrupted(&mut self) {
-        self.word |= INTERRUPTED;
-    }
-
     pub(super) fn count_run(&mut self) {
         match self.header.special() {
             Some(special) => {
@@ -384,12 +485,18 @@ impl Guard<'_> {
 
     /// As [`links`](Self::links), for somebody who comes to have to do with it.
     pub(super) fn links_of_own<R>(&mut self, look: impl FnOnce(&mut Links) -> R) -> R {
+        self.extra_of_own();
+        self.links(look).expect("it has just been made")
+    }
+
+    /// The extra, made now if there was none.
+    fn extra_of_own(&mut self) -> &Extra {
         let link = self.header.link.load(Ordering::Relaxed);
         if link & 1 == 1 {
             // Release: whoever follows the link finds the extra finished.
             self.header.link.store(Extra::link(link, None), Ordering::Release);
         }
-        self.links(look).expect("it has just been made")
+        self.header.extra_at(self.header.link.load(Ordering::Relaxed)).expect("it has just been made")
     }
 }
 
@@ -407,7 +514,7 @@ mod loom_lock {
     use loom::cell::UnsafeCell;
     use loom::thread;
 
-    use super::{Header, Kind, Task};
+    use super::{Header, Task, Traits};
     use crate::loom_support::explore;
 
     unsafe fn nobody(_: NonNull<Header>) -> NonNull<dyn Task> {
@@ -430,7 +537,7 @@ mod loom_lock {
     #[test]
     fn the_bit_lets_one_in_at_a_time() {
         explore(3, || {
-            let header = Header::new(Kind::PLAIN, 1, nobody);
+            let header = Header::new(Traits::default(), 1, nobody);
             let shared = Arc::new(Shared { header, guarded: UnsafeCell::new(0) });
             let other = {
                 let shared = Arc::clone(&shared);

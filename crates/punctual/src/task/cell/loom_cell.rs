@@ -7,7 +7,7 @@ use std::task::{Wake, Waker};
 use loom::thread;
 use punctual_engine::{TaskKey, Tick};
 
-use super::{Ended, EndedEarly, Kind, Once, Run, Task, TaskState, TypedRef, allocate};
+use super::{Ended, EndedEarly, Once, Run, Task, TaskState, Traits, TypedRef, allocate};
 use crate::clock::{Clock, ManualClock};
 use crate::error::{TaskError, WaitError};
 use crate::loom_support::{Counted, Drops, STEP, explore};
@@ -24,12 +24,19 @@ fn task(bodies: &Drops, values: &Drops) -> TypedRef<Counted> {
         drop(captured);
         value
     });
-    let (owner, _) = allocate::<_, Body>(Kind::PLAIN, Once(body));
+    let (owner, _) = allocate::<_, Body>(Traits::default(), Once(body));
     owner.into_typed()
 }
 
 fn perform(cell: &dyn Task) -> Ended {
-    cell.perform(&Run { observer: None, turn: Turn::NONE, started: Tick::ZERO, again: false, count: &|| () })
+    cell.perform(&Run {
+        observer: None,
+        turn: Turn::NONE,
+        started: Tick::ZERO,
+        again: false,
+        count: &|| (),
+        judge: None,
+    })
 }
 
 fn cancel(cell: &dyn Task) -> bool {
@@ -237,7 +244,7 @@ fn the_key_is_found_while_somebody_comes_to_wait() {
         let (bodies, values) = (Drops::default(), Drops::default());
         let cell = task(&bodies, &values);
         let keys = [1, 2].map(|bits| TaskKey::from_bits(bits << 32));
-        cell.header().set_queued(keys[0], Tick::ZERO);
+        cell.header().set_queued(keys[0], Turn::NONE);
         let bell = Arc::new(Bell::default());
         let listener = {
             let (cell, waker) = (cell.clone(), Waker::from(Arc::clone(&bell)));
@@ -247,7 +254,7 @@ fn the_key_is_found_while_somebody_comes_to_wait() {
             let cell = cell.clone();
             thread::spawn(move || assert!(keys.contains(&cell.header().key())))
         };
-        cell.header().set_queued(keys[1], Tick::ZERO);
+        cell.header().set_queued(keys[1], Turn::NONE);
         assert_eq!(cell.header().key(), keys[1]);
         listener.join().unwrap();
         reader.join().unwrap();

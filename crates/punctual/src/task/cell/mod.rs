@@ -51,7 +51,7 @@ use crate::sync::UnsafeCell;
 use crate::unwind;
 
 use header::{Guard, Phase};
-pub(crate) use header::{Header, Kind};
+pub(crate) use header::{Header, Traits};
 pub(crate) use refs::{Owner, TaskRef, TypedRef, allocate};
 
 /// What a task does when it is run.
@@ -101,6 +101,8 @@ pub(crate) trait Task: Send + Sync {
     fn unlisten(&self, waker: &Waker);
     /// Sets the interrupt flag and wakes every wait that watches it.
     fn interrupt(&self);
+    /// Wakes every wait that watches the interrupt flag.
+    fn nudge(&self);
     fn watch_interrupt(&self, waker: &Waker);
     fn unwatch_interrupt(&self, waker: &Waker);
 }
@@ -383,9 +385,13 @@ where
     }
 
     fn interrupt(&self) {
-        // Under the lock, so that a wait which has looked at the flag and is about to watch is not missed.
+        self.header.set_interrupted();
+        self.nudge();
+    }
+
+    fn nudge(&self) {
+        // A wait registers before it looks at the flag, which is set by now: it is here, or it sees the flag.
         let mut guard = self.header.lock();
-        guard.set_interrupted();
         let watchers = guard.links(|links| links.watchers.clone()).unwrap_or_default();
         drop(guard);
         for watcher in watchers {

@@ -12,7 +12,7 @@ use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
-use super::header::{Header, Kind};
+use super::header::{Header, Traits};
 use super::{Body, Cell, Task, Typed};
 
 /// A task as the queue and the workers hold it.
@@ -28,12 +28,12 @@ where
     B: Body<T> + 'static;
 
 /// Makes a task: one reference for its maker, one for the queue.
-pub(crate) fn allocate<T, B>(kind: Kind, body: B) -> (Owner<T, B>, TaskRef)
+pub(crate) fn allocate<T, B>(traits: Traits, body: B) -> (Owner<T, B>, TaskRef)
 where
     T: Send + 'static,
     B: Body<T> + 'static,
 {
-    let cell = Box::new(Cell::new(Header::new(kind, 2, erase::<T, B>), body));
+    let cell = Box::new(Cell::new(Header::new(traits, 2, erase::<T, B>), body));
     let cell = NonNull::from(Box::leak(cell));
     (Owner(cell), TaskRef(cell.cast()))
 }
@@ -65,6 +65,11 @@ impl<T> UnwindSafe for TypedRef<T> {}
 impl<T> RefUnwindSafe for TypedRef<T> {}
 
 impl TaskRef {
+    /// What tells it from all other tasks, while it is there. Not to be followed.
+    pub(crate) fn address(&self) -> usize {
+        self.0.addr().get()
+    }
+
     pub(crate) fn header(&self) -> &Header {
         // SAFETY: by 1 the task is there.
         unsafe { self.0.as_ref() }
@@ -105,6 +110,14 @@ impl<T> Deref for TypedRef<T> {
     fn deref(&self) -> &(dyn Typed<T> + 'static) {
         // SAFETY: by 1 the task is there.
         unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T> TypedRef<T> {
+    /// A second reference, without the type of the value.
+    pub(crate) fn erase(&self) -> TaskRef {
+        self.header().count.retain();
+        TaskRef(self.0.cast())
     }
 }
 

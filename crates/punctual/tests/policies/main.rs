@@ -1,0 +1,18 @@
+//! What a task made by the builder does, policy by policy, on a clock that stands still until it is told.
+//!
+//! Bodies take their time by moving the clock themselves (`jump`), so that a run of 25 seconds is one, and the tests
+//! say when each run began.
+
+#[path = "../conformance/support.rs"]
+mod support;
+
+mod bodies;
+
+mod ends;
+mod failures;
+mod jitter;
+mod missed;
+mod overlap;
+mod plans;
+mod retries;
+mod timeouts;
