@@ -21,6 +21,7 @@ use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue
 use super::leader::Waiting;
 use super::sizes::Sizes;
 use super::tally::Tally;
+use super::wall::Compared;
 use crate::error::RejectReason;
 use crate::park::Parker;
 use crate::policy::OnCancel;
@@ -49,6 +50,8 @@ pub(crate) struct Core {
     /// Calls that have taken tasks out of the queue and are still ending them.
     pub(crate) ending: usize,
     pub(crate) counts: Counts,
+    /// Set while tasks may go by the wall clock.
+    pub(super) wall: Option<Compared>,
     /// Wakes whoever waits for termination.
     pub(crate) termination: Vec<Waker>,
     /// Threads that may still be on their way out, to be joined by whoever waits for termination.
@@ -125,6 +128,7 @@ impl Core {
             asking: 0,
             ending: 0,
             counts: Counts::default(),
+            wall: None,
             termination: Vec::new(),
             threads: Vec::new(),
             next_number: 0,

@@ -28,6 +28,7 @@ mod sizes;
 mod spawn;
 mod steer;
 mod tally;
+mod wall;
 mod worker;
 
 use std::io;

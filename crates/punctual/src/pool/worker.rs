@@ -98,6 +98,7 @@ impl Worker<'_> {
                     core = pool.core.lock();
                     let called = core.waiting.leave(&self.parker);
                     self.known = pool.clock.now();
+                    core.compare_clocks(&*pool.clock);
                     self.brisk = called && self.known.since(now) < BRISK;
                     if kept {
                         idle_since = None;

@@ -291,9 +291,12 @@ impl Scheduler {
                 cell.decorate(decoration);
             }
         }
-        if cell.header().is_labelled() {
-            let id = *offer.id.get_or_insert_with(|| pool.core.lock().next_id());
+        if cell.header().is_special() {
+            let mut core = pool.core.lock();
+            let id = *offer.id.get_or_insert_with(|| core.next_id());
             cell.header().learn(Turn { deadline, id });
+            core.note_wall(cell.header(), &*pool.clock);
+            drop(core);
             pool.registry.enter(&task);
         }
         if let Err((task, reason)) = pool.submit(task, &mut offer) {

@@ -11,6 +11,7 @@ impl Series {
     /// Somebody has moved the next run. To be called under the pool's lock, with the queueing.
     pub(crate) fn moved_to(&self, tick: Tick) {
         let mut state = self.state.lock();
+        state.has_ended = false;
         if self.rules.plan.is_wall() {
             state.off_plan = true;
         } else {
@@ -33,17 +34,21 @@ impl Series {
                 _ => Due::at(planned),
             };
         }
-        let seen = now.earlier(offset);
-        let backlog = self.rules.plan.backlog(point, seen);
-        let next = backlog.next.filter(|next| backlog.count > 0 && !self.has_ended(*next, now));
+        // One that is due this very moment has not passed.
+        let passed = now.earlier(offset).earlier(Duration::from_nanos(1));
+        let backlog = self.rules.plan.backlog(point, passed);
+        let next = backlog.next.filter(|next| !self.has_ended(*next, now));
         let mut state = self.state.lock();
         match next {
-            // One that is due this very moment has not passed.
-            Some(next) if now.tick_of(backlog.latest).after(offset) < now.tick => {
+            _ if backlog.count == 0 => Self::translate(&state, now),
+            Some(next) => {
                 state.leave_out(backlog.count);
                 self.aim(&mut state, next, now)
             }
-            _ => Self::translate(&state, now),
+            None => {
+                state.has_ended = true;
+                Due::at(now.tick)
+            }
         }
     }
 

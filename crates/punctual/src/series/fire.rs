@@ -14,6 +14,9 @@ impl Series {
     pub(crate) fn fire(&self, planned: Tick, now: Now) -> Fire {
         let (point, offset) = {
             let mut state = self.state.lock();
+            if state.has_ended {
+                return Fire::End(TaskError::Abandoned(Abandoned::Missed));
+            }
             if state.off_plan {
                 return self.begin(&mut state, planned);
             }

@@ -109,6 +109,8 @@ pub(crate) struct Series {
 struct State {
     point: Point,
     off_plan: bool,
+    /// The last point fell into a pause.
+    has_ended: bool,
     /// The delay of the pending run, drawn once for each point.
     offset: Duration,
     /// Runs back to back that have caught up with the grid.
@@ -177,6 +179,7 @@ impl Series {
         let state = State {
             point: Point::Tick(Tick::ZERO),
             off_plan: false,
+            has_ended: false,
             offset: Duration::ZERO,
             caught_up: 0,
             skipped: 0,
@@ -201,12 +204,15 @@ impl Series {
         &self.rules
     }
 
+    /// Whether its next point is on the wall.
+    pub(crate) fn is_on_wall(&self) -> bool {
+        self.rules.plan.is_wall() || matches!(self.state.lock().point, Point::Wall(_))
+    }
+
     /// Both clocks, if both matter.
     pub(crate) fn now(&self, clock: &dyn Clock) -> Now {
-        let on_wall = |point: &Point| matches!(point, Point::Wall(_));
-        let wall = self.rules.plan.is_wall()
-            || self.rules.until.as_ref().is_some_and(on_wall)
-            || on_wall(&self.state.lock().point);
+        let on_wall = |point: Point| matches!(point, Point::Wall(_));
+        let wall = self.is_on_wall() || self.rules.until.is_some_and(on_wall);
         if wall { Now::of(clock) } else { Now::only(clock.now()) }
     }
 

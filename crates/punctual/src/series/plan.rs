@@ -45,6 +45,14 @@ impl Now {
         }
     }
 
+    /// How long ago `point` was; zero if it lies ahead. On its own clock: the executor's may be younger than that.
+    fn lateness(self, point: Point) -> Duration {
+        match point {
+            Point::Tick(tick) => self.tick.since(tick),
+            Point::Wall(wall) => self.wall.duration_since(wall).unwrap_or_default(),
+        }
+    }
+
     pub(crate) fn wall_of(self, tick: Tick) -> SystemTime {
         let moved = match tick >= self.tick {
             true => self.wall.checked_add(tick.since(self.tick)),
@@ -107,7 +115,7 @@ pub(crate) struct Backlog {
 
 impl Backlog {
     pub(crate) fn overdue(self, now: Now) -> Overdue {
-        let late = |point| now.tick.since(now.tick_of(point));
+        let late = |point| now.lateness(point);
         Overdue { count: self.count, oldest: late(self.oldest), latest: late(self.latest) }
     }
 }

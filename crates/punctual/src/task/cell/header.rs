@@ -213,9 +213,9 @@ impl Header {
         self.special().map_or(&[], |special| &special.traits.tags)
     }
 
-    /// Whether it has a name or tags.
-    pub(crate) fn is_labelled(&self) -> bool {
-        self.name().is_some() || !self.tags().is_empty()
+    /// Whether anything sets it apart from a task that runs once.
+    pub(crate) fn is_special(&self) -> bool {
+        self.special().is_some()
     }
 
     pub(crate) fn schedule(&self) -> Schedule {
