@@ -8,6 +8,7 @@ mod support;
 
 mod bodies;
 
+mod control;
 mod ends;
 mod failures;
 mod jitter;
@@ -16,3 +17,4 @@ mod overlap;
 mod plans;
 mod retries;
 mod timeouts;
+mod wall;

@@ -1,0 +1,258 @@
+//! Tasks that go by the clock on the wall, which is set forward and back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use punctual::{Clock, Executor, ManualClock, Missed, Parker, TaskContext, TaskHandle, Tick};
+
+use crate::bodies::{SECOND, at};
+use crate::support::{HOUR, Log, finish, manual};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn wall(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+fn shown(clock: &ManualClock) -> u64 {
+    clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// Every full hour.
+fn hourly(after: SystemTime) -> Option<SystemTime> {
+    let passed = after.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs() / 3600;
+    Some(wall((passed + 1) * 3600))
+}
+
+/// Notes the time on the wall and how many points were left out.
+fn chime(pool: &Executor, clock: &ManualClock, missed: Missed) -> (TaskHandle<()>, Log<(u64, u64)>) {
+    let log = Log::new();
+    let (seen, time) = (log.clone(), clock.clone());
+    let body = move || seen.add((shown(&time), TaskContext::current().missed()));
+    let task = pool.task(body).calendar(hourly).missed(missed).start();
+    (task.unwrap_or_else(|_| unreachable!()), log)
+}
+
+#[test]
+fn a_task_runs_at_its_time_on_the_wall() {
+    let (pool, clock) = manual(1);
+    clock.set_wall(wall(1000));
+    let task = pool.task(|| 7).first(wall(1000 + 7200)).start().unwrap();
+    assert_eq!(task.remaining().duration(), 2 * HOUR);
+    assert_eq!(task.info().wall_deadline(), Some(wall(8200)));
+    clock.advance(2 * HOUR - SECOND);
+    assert!(!task.is_done());
+    clock.advance(SECOND);
+    assert_eq!(task.join().unwrap(), 7);
+    finish(&pool);
+}
+
+#[test]
+fn a_calendar_is_followed_point_by_point() {
+    let (pool, clock) = manual(1);
+    clock.set_wall(wall(1800));
+    let (task, log) = chime(&pool, &clock, Missed::once());
+    assert_eq!(task.upcoming_wall(3), [wall(3600), wall(7200), wall(10800)]);
+    clock.advance(3 * HOUR);
+    assert_eq!(log.entries(), [(3600, 0), (7200, 0), (10800, 0)]);
+    finish(&pool);
+}
+
+/// The clock goes back by 30 minutes, ten minutes before the hour: it strikes when the wall says so, not before.
+#[test]
+fn after_a_step_back_nothing_runs_before_its_time_on_the_wall() {
+    let (pool, clock) = manual(1);
+    let (_task, log) = chime(&pool, &clock, Missed::once());
+    clock.advance(50 * MINUTE);
+    clock.set_wall(wall(20 * 60));
+    clock.advance(39 * MINUTE);
+    assert_eq!(log.entries(), []);
+    clock.advance(MINUTE);
+    assert_eq!(log.entries(), [(3600, 0)]);
+    finish(&pool);
+}
+
+/// The clock goes back over a point that has been run: its time comes again, and it is not run again.
+#[test]
+fn after_a_step_back_nothing_runs_twice() {
+    let (pool, clock) = manual(1);
+    let (_task, log) = chime(&pool, &clock, Missed::burst());
+    clock.advance(HOUR + MINUTE);
+    clock.set_wall(wall(3600 - 60));
+    clock.advance(10 * MINUTE);
+    assert_eq!(log.entries(), [(3600, 0)]);
+    clock.advance(HOUR);
+    assert_eq!(log.entries(), [(3600, 0), (7200, 0)]);
+    finish(&pool);
+}
+
+/// The clock is set forward by more than three hours; within a minute the policy has decided.
+#[test]
+fn after_a_step_forward_the_missed_policy_decides() {
+    for (missed, expected) in [
+        (Missed::once(), vec![(12_060, 2)]),
+        (Missed::skip(), vec![(12_060, 2)]),
+        (Missed::burst(), vec![(12_060, 0), (12_060, 0), (12_060, 0)]),
+        (Missed::once().within(21 * MINUTE - SECOND), vec![]),
+        (Missed::once().within(21 * MINUTE), vec![(12_060, 2)]),
+    ] {
+        let (pool, clock) = manual(1);
+        let (_task, log) = chime(&pool, &clock, missed);
+        clock.advance(10 * MINUTE);
+        clock.set_wall(wall(12_000));
+        clock.advance(MINUTE);
+        assert_eq!(log.entries(), expected, "{missed:?}");
+        clock.advance(HOUR);
+        let left_out = if expected.is_empty() { 3 } else { 0 };
+        assert_eq!(log.entries().last(), Some(&(14_400, left_out)));
+        finish(&pool);
+    }
+}
+
+/// Any worker that wakes compares the clocks, so a busy executor follows at once.
+#[test]
+fn a_step_is_noticed_by_whoever_wakes_first() {
+    let (pool, clock) = manual(1);
+    let (_task, log) = chime(&pool, &clock, Missed::once());
+    clock.advance(10 * MINUTE + SECOND / 2);
+    clock.set_wall(wall(3600));
+    pool.submit(|| ()).unwrap().join().unwrap();
+    clock.wait_until_idle();
+    assert_eq!(log.entries(), [(3600, 0)]);
+    finish(&pool);
+}
+
+/// A run of a day's length in between changes nothing about what is due.
+#[test]
+fn time_that_passes_as_it_should_moves_nothing() {
+    let (pool, clock) = manual(1);
+    let task = pool.task(|| ()).first(wall(86_400)).start().unwrap();
+    for _ in 0..23 {
+        clock.advance(HOUR);
+        assert_eq!(task.deadline(), at(86_400));
+    }
+    clock.advance(HOUR);
+    assert!(task.is_done());
+    finish(&pool);
+}
+
+#[test]
+fn a_fixed_rate_from_an_instant_on_the_wall_counts_on_by_the_executors_clock() {
+    let (pool, clock) = manual(1);
+    let log = Log::new();
+    let (seen, time) = (log.clone(), clock.clone());
+    let _task = pool.task(move || seen.add(time.now())).first(wall(100)).every(10 * SECOND).start().unwrap();
+    clock.advance(105 * SECOND);
+    clock.set_wall(wall(0));
+    clock.advance(10 * SECOND);
+    assert_eq!(log.entries(), [at(100), at(110)]);
+    finish(&pool);
+}
+
+#[test]
+fn a_calendar_ends_with_its_last_point_before_an_instant_on_the_wall() {
+    let (pool, clock) = manual(1);
+    let task = pool.task(|| ()).calendar(hourly).until(wall(3 * 3600)).start().unwrap();
+    clock.advance(10 * HOUR);
+    task.join().unwrap();
+    assert_eq!(task.runs(), 3);
+    finish(&pool);
+}
+
+#[test]
+fn a_paused_calendar_goes_on_with_its_next_point() {
+    let (pool, clock) = manual(1);
+    let (task, log) = chime(&pool, &clock, Missed::burst());
+    let _ = task.pause();
+    clock.advance(5 * HOUR + 30 * MINUTE);
+    let _ = task.resume();
+    clock.advance(HOUR);
+    assert_eq!(log.entries(), [(6 * 3600, 5)]);
+    finish(&pool);
+}
+
+#[test]
+fn a_calendar_is_taken_up_again_after_a_run_that_was_rescheduled_or_triggered() {
+    let (pool, clock) = manual(1);
+    let (task, log) = chime(&pool, &clock, Missed::once());
+    let _ = task.reschedule(10 * MINUTE);
+    clock.advance(20 * MINUTE);
+    // That was the run of the first hour.
+    assert_eq!(task.info().wall_deadline(), Some(wall(7200)));
+    let _ = task.trigger_now();
+    clock.wait_until_idle();
+    assert_eq!(task.info().wall_deadline(), Some(wall(7200)));
+    clock.advance(2 * HOUR);
+    assert_eq!(log.entries(), [(600, 0), (1200, 0), (7200, 0)]);
+    finish(&pool);
+}
+
+#[test]
+fn a_single_run_on_the_wall_can_be_rescheduled() {
+    let (pool, clock) = manual(1);
+    let task = pool.task(|| 7).first(wall(7200)).start().unwrap();
+    assert!(task.reschedule(MINUTE).is_done());
+    clock.advance(MINUTE);
+    assert_eq!(task.join().unwrap(), 7);
+    finish(&pool);
+}
+
+/// A manual clock that counts the waits begun with it, and readings of its wall clock.
+#[derive(Clone, Debug, Default)]
+struct Counting {
+    clock: ManualClock,
+    waits: Arc<AtomicUsize>,
+    looks: Arc<AtomicUsize>,
+}
+
+impl Clock for Counting {
+    fn now(&self) -> Tick {
+        self.clock.now()
+    }
+
+    fn wall(&self) -> SystemTime {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        self.clock.wall()
+    }
+
+    fn wait(&self, parker: &Arc<Parker>, until: Option<Tick>) {
+        self.waits.fetch_add(1, Ordering::SeqCst);
+        self.clock.wait(parker, until);
+    }
+
+    fn worker_started(&self) {
+        self.clock.worker_started();
+    }
+
+    fn worker_entered(&self, parker: &Arc<Parker>) {
+        self.clock.worker_entered(parker);
+    }
+
+    fn worker_stopped(&self, parker: Option<&Arc<Parker>>) {
+        self.clock.worker_stopped(parker);
+    }
+}
+
+#[test]
+fn a_task_on_the_wall_is_looked_at_once_a_minute_and_others_never() {
+    let counting = Counting::default();
+    let pool = Executor::builder().core_threads(1).clock(counting.clone()).build().unwrap();
+    let _far = pool.schedule(10 * HOUR, || ()).unwrap();
+    let _grid = pool.schedule_at_fixed_rate(HOUR, HOUR, || ()).unwrap();
+    counting.clock.advance(2 * HOUR);
+    assert_eq!(counting.looks.load(Ordering::SeqCst), 0, "the wall is nobody's business here");
+    let waits = |time: Duration| {
+        let before = counting.waits.load(Ordering::SeqCst);
+        counting.clock.advance(time);
+        counting.waits.load(Ordering::SeqCst) - before
+    };
+    assert_eq!(waits(HOUR / 2), 0);
+    let task = pool.task(|| ()).first(counting.clock.wall() + 30 * HOUR).start().unwrap();
+    counting.clock.wait_until_idle();
+    assert_eq!(waits(HOUR / 4), 15, "one look a minute");
+    task.cancel();
+    assert!(waits(MINUTE) <= 1);
+    assert_eq!(waits(HOUR / 10), 0);
+    finish(&pool);
+}
