@@ -13,6 +13,7 @@ mod ends;
 mod failures;
 mod jitter;
 mod missed;
+mod model;
 mod overlap;
 mod plans;
 mod retries;
