@@ -1,21 +1,22 @@
 //! How do I run something periodically so that it neither dies silently nor dies at all?
 //!
-//! A panic ends a periodic task, as in Java. Unlike there it cannot go unnoticed: the observer is told of every
-//! run, and the handle resolves with the panic. Failures that are part of life belong in a `Result` that the body
-//! deals with; for the others, a supervisor starts the beat anew.
+//! A failure ends a periodic task by default, as in Java; unlike there it cannot go unnoticed. A beat that must go on
+//! says so with a policy: it backs off while things are bad, and takes up its schedule when they are good again. Errors
+//! and panics are the same to it, and both are told to the observer and remembered by the handle.
 
-use punctual::{Executor, Observer, RunOutcome, Scheduler, TaskHandle, TaskInfo};
+use punctual::{Executor, Observer, OnFailure, RunOutcome, TaskInfo};
 use std::error::Error;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 struct Report;
 
 impl Observer for Report {
     fn after_run(&self, task: TaskInfo<'_>, outcome: RunOutcome<'_>) {
-        if let RunOutcome::Panicked(panic) = outcome {
-            eprintln!("{task} panicked in run {}: {panic}", task.runs());
+        match outcome {
+            RunOutcome::Panicked(panic) => eprintln!("{task} panicked in run {}: {panic}", task.runs()),
+            RunOutcome::Failed(error) => eprintln!("{task}, run {}: {error}", task.runs()),
+            _ => println!("{task}, run {}: fine", task.runs()),
         }
     }
 }
@@ -29,32 +30,27 @@ fn ping(n: u32) -> Result<(), String> {
     }
 }
 
-fn start_beat(pool: &Scheduler, count: &Arc<AtomicU32>) -> Result<TaskHandle<()>, Box<dyn Error>> {
-    let count = Arc::clone(count);
-    let beat = move || {
-        let n = count.fetch_add(1, Ordering::Relaxed) + 1;
-        match ping(n) {
-            Ok(()) => println!("beat {n}"),
-            Err(error) => println!("beat {n} failed and goes on: {error}"),
-        }
-    };
-    Ok(pool.task(beat).name("heartbeat").every(Duration::from_millis(50)).start()?)
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
     let pool = Executor::builder().core_threads(1).observer(Report).build()?;
-    let count = Arc::new(AtomicU32::new(0));
-    let mut beat = start_beat(&pool, &count)?;
-    while count.load(Ordering::Relaxed) < 8 {
-        if beat.wait_timeout(Duration::from_millis(100)).is_ok() {
-            println!(
-                "the beat has stopped ({}); starting it anew",
-                beat.failure().expect("it never succeeds")
-            );
-            beat = start_beat(&pool, &count)?;
-        }
-    }
+    let (sender, beats) = mpsc::channel();
+    let mut n = 0;
+    let beat = move || {
+        n += 1;
+        sender.send(n).expect("somebody listens");
+        ping(n)
+    };
+    let beat = pool
+        .task(beat)
+        .name("heartbeat")
+        .every(Duration::from_millis(20))
+        .on_failure(OnFailure::backoff(Duration::from_millis(5)..=Duration::from_secs(60)))
+        .start()?;
+    while beats.recv()? < 8 {}
     beat.cancel();
+    println!("{} failures, and still alive:", beat.info().failures());
+    for failed in beat.recent_failures() {
+        println!("    {failed}");
+    }
     pool.close()?;
     Ok(())
 }
