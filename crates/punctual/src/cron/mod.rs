@@ -21,9 +21,9 @@
 //! 3. No type of `jiff` is public: it has not reached its version 1.
 //!
 //! # Paths not taken
-//! - *`croner`*, searching in wall time. Its parser takes most of the language (not `H`, `@every`, ranges that wrap),
-//!   but its search works in a zone and decides for itself what a gap means, so that two wall times in one gap are
-//!   lost and a date that does not exist ends the search. Given a zone without changes it would be sound, and what
+//! - *`croner`*, searching in wall time. Its parser takes most of the language (not `H`, `@every`, ranges that wrap), but its search
+//!   works in a zone and decides for itself what a gap means, so that two wall times in one gap are lost and a date
+//!   that does not exist ends the search. Given a zone without changes it would be sound, and what
 //!   then remains of it is finding the next set bit: less code here than the adapter to it would be, with the
 //!   impossible dates known beforehand, the items kept for the description and for errors with their place.
 //! - *One table of transitions of our own*, computed when a schedule is made: faster by some tens of nanoseconds, and

@@ -188,12 +188,13 @@ fn years(field: &Field) -> Years {
     if field.is_any() {
         return None;
     }
-    let mut all: Vec<u16> = field.values().collect();
-    all.sort_unstable();
+    // Marked, not collected: a long list may name every year hundreds of times.
+    let mut marked = vec![false; usize::from(field.unit.max()) + 1];
+    field.values().for_each(|year| marked[usize::from(year)] = true);
     let mut ranges: Vec<(u16, u16)> = Vec::new();
-    for year in all {
+    for year in (0..).zip(&marked).filter(|(_, marked)| **marked).map(|(year, _)| year) {
         match ranges.last_mut() {
-            Some((_, last)) if year <= *last + 1 => *last = year,
+            Some((_, last)) if year == *last + 1 => *last = year,
             _ => ranges.push((year, year)),
         }
     }
