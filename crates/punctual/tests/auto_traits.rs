@@ -46,6 +46,12 @@ all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin:
     Delayed<u8>, QueuedTask, Stats, TaskId, TaskState,
 );
 
+#[cfg(feature = "cron")]
+all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin:
+    Cron, CronOptions, CronSchedule, CronError, CronErrorKind, DayRule, Gap, WallOverlap, ClockChange, Occurrence,
+    Occurrences<'static>, Upcoming<'static>,
+);
+
 // A value that is moved from thread to thread need not be shareable: whoever holds a handle takes it out.
 all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin:
     TaskHandle<OnlySend>, CancelOnDrop<OnlySend>, FutureTask<OnlySend>, CompletionQueue<OnlySend>,
