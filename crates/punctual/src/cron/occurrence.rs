@@ -129,8 +129,8 @@ impl fmt::Display for Occurrence {
         }
         match (self.change, self.skipped) {
             (_, Some(wall)) => write!(f, " (for {}, which the clocks skip)", &Wall(wall).to_string()[11..]),
-            (ClockChange::FirstPass, _) => f.write_str(" (the first of two on this day)"),
-            (ClockChange::SecondPass, _) => f.write_str(" (the second of two on this day)"),
+            (ClockChange::FirstPass, _) => f.write_str(" (the first of two such times)"),
+            (ClockChange::SecondPass, _) => f.write_str(" (the second of two such times)"),
             _ => Ok(()),
         }
     }

@@ -77,11 +77,8 @@ fn an_occurrence_says_which_pass_it_is() {
     let runs: Vec<_> = both.occurrences(instant("2026-10-31T04:00Z")).take(3).collect();
     let changes: Vec<_> = runs.iter().map(|run| run.clock_change()).collect();
     assert_eq!(changes, [ClockChange::None, ClockChange::FirstPass, ClockChange::SecondPass]);
-    assert_eq!(format!("{:#}", runs[1]), "Sun 2026-11-01 01:30:00 -04:00 EDT (the first of two on this day)");
-    assert_eq!(
-        format!("{:#}", runs[2]),
-        "Sun 2026-11-01 01:30:00 -05:00 EST (the second of two on this day)"
-    );
+    assert_eq!(format!("{:#}", runs[1]), "Sun 2026-11-01 01:30:00 -04:00 EDT (the first of two such times)");
+    assert_eq!(format!("{:#}", runs[2]), "Sun 2026-11-01 01:30:00 -05:00 EST (the second of two such times)");
 }
 
 #[test]
