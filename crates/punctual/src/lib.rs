@@ -27,6 +27,7 @@
 //! - [`TaskHandle`] is the grip on one task, [`TaskContext`] what a body knows of its own.
 //! - [`CompletionQueue`], [`FutureTask`], [`DelayQueue`] and [`Timer`] complete the family.
 //! - [`Clock`] is where time comes from: [`SystemClock`], or [`ManualClock`] in tests that do not sleep.
+//! - `Cron` and `CronSchedule` (feature `cron`, on by default) know when it is nine o'clock in Berlin.
 //! - [`Observer`], [`Decorator`] and [`Spawner`] are the places for code of your own.
 //!
 //! # What is promised
