@@ -245,6 +245,14 @@ fn an_unknown_zone_is_named_with_the_nearest_known_one() {
         "unknown time zone \"Europe/Belrin\": expected an IANA name such as Europe/Berlin, UTC or local; \
          did you mean \"Europe/Berlin\"?"
     );
-    assert!(CronSchedule::parse("@daily", "local").is_ok());
     assert_eq!(CronSchedule::utc(cron("@daily")).zone(), "UTC");
+}
+
+#[test]
+fn the_zone_of_the_system_is_found_or_asked_for() {
+    // Which it is depends on the machine, and on TZ.
+    match CronSchedule::parse("@daily", "local") {
+        Ok(schedule) => assert!(!schedule.zone().is_empty()),
+        Err(error) => assert!(error.kind() == CronErrorKind::Zone && error.to_string().contains("could not")),
+    }
 }
