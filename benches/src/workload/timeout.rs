@@ -7,7 +7,7 @@ use super::producers::together;
 use crate::args::Args;
 use crate::line::Line;
 use crate::peer::{self, Peer, Producer};
-use crate::{Outcome, clock, failed, os, verify};
+use crate::{Outcome, Trouble, clock, failed, os, verify};
 
 static RAN: AtomicU64 = AtomicU64::new(0);
 
@@ -56,7 +56,7 @@ pub(crate) fn run<P: Peer>(args: &Args) -> Outcome {
     let left: usize = results.iter().map(|(_, left, _)| left).sum();
     let grown = results.iter().map(|(.., grown)| *grown).max().unwrap_or(0);
     if clock::now() - begun > 24_000_000_000 {
-        return failed("took so long that tasks came due; fewer operations are needed (n=…)");
+        return Err(Trouble::Unsupported("too slow: tasks came due before it was done"));
     }
     if missed > 0 {
         return failed(format!("{missed} cancels were refused, yet nothing was due"));
