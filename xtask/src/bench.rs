@@ -7,10 +7,12 @@
 //! ```text
 //! cargo xtask bench [--quick] [--only W2,W4] [--peers jdk,tokio] [--rounds 5]
 //!                   [--sizes 1000,100000] [--producers 1,8] [--workers 1,4]
-//! cargo xtask bench --plot
+//! cargo xtask bench --growth [--quick]
+//! cargo xtask bench --plot [--growth]
 //! ```
 //! `--sizes` are the tasks of W1 and those pending in W2, `--producers` the threads of W10, `--workers` those of W3.
-//! `--plot` draws what the last run has found.
+//! `--growth` measures how figures grow with all three, and lateness, and draws the pictures of `docs/plots/`; with
+//! `--quick` they go to `target/bench/plots/` instead. `--plot` draws again what the last run has found.
 
 mod cases;
 mod plot;
@@ -22,11 +24,12 @@ mod toolchains;
 
 use crate::step::now;
 use crate::workspace::Workspace;
-use cases::{Case, FEW, OURS, PEERS, Program, Scale, WORKLOADS, cases};
+use cases::{Case, FEW, GROWING, OURS, PEERS, Program, Scale, WORKLOADS, cases};
 use programs::Programs;
 use results::{Measured, Row, Trouble, to_json};
 pub(crate) use stats::Summary;
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 pub(crate) use table::align;
@@ -41,18 +44,26 @@ struct Options {
     peers: Option<Vec<String>>,
     rounds: usize,
     plot: bool,
+    growth: bool,
 }
 
 impl Options {
     fn parse(args: &[String]) -> Result<Options, String> {
-        let is_quick = args.iter().any(|arg| arg == "--quick");
-        let scale = if is_quick { Scale::quick() } else { Scale::full() };
-        let mut options = Options { scale, only: Vec::new(), peers: None, rounds: 5, plot: false };
+        let [is_quick, growth] = ["--quick", "--growth"].map(|flag| args.iter().any(|arg| arg == flag));
+        let scale = match (growth, is_quick) {
+            (false, false) => Scale::full(),
+            (false, true) => Scale::quick(),
+            (true, false) => Scale::growth(),
+            (true, true) => Scale::quick_growth(),
+        };
+        let only = if growth { GROWING.iter().map(|id| (*id).to_owned()).collect() } else { Vec::new() };
+        let rounds = if growth { 3 } else { 5 };
+        let mut options = Options { scale, only, peers: None, rounds, plot: false, growth };
         let mut args = args.iter();
         while let Some(flag) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("`{flag}` needs a value"));
             match flag.as_str() {
-                "--quick" => {}
+                "--quick" | "--growth" => {}
                 "--plot" => options.plot = true,
                 "--only" => options.only = known(value()?, WORKLOADS)?,
                 "--peers" => options.peers = Some(known(value()?, PEERS)?),
@@ -67,6 +78,17 @@ impl Options {
             }
         }
         Ok(options)
+    }
+
+    /// Where the samples go, and where the pictures.
+    fn files(&self, workspace: &Workspace) -> (PathBuf, PathBuf) {
+        let directory = workspace.target.join("bench");
+        // Only what was measured in full is for readers; a trial overwrites neither figures nor pictures of it.
+        match (self.growth, self.scale.is_quick) {
+            (true, false) => (directory.join("growth.json"), workspace.root.join("docs").join("plots")),
+            (true, true) => (directory.join("growth-quick.json"), directory.join("plots")),
+            (false, _) => (directory.join("results.json"), directory.join("plots")),
+        }
     }
 
     fn takes_part(&self, peer: &str) -> bool {
@@ -101,9 +123,9 @@ fn numbers(flag: &str, list: &str) -> Result<Vec<u64>, String> {
 pub(crate) fn command(workspace: &Workspace, args: &[String]) -> Result<ExitCode, String> {
     let options = Options::parse(args)?;
     let directory = workspace.target.join("bench");
-    let results = directory.join("results.json");
+    let (results, plots) = options.files(workspace);
     if options.plot {
-        return plot::command(&results, &directory).map(|()| ExitCode::SUCCESS);
+        return plot::command(&results, &plots).map(|()| ExitCode::SUCCESS);
     }
     println!("== build");
     let programs = Programs::build(workspace, &directory)?;
@@ -120,13 +142,14 @@ pub(crate) fn command(workspace: &Workspace, args: &[String]) -> Result<ExitCode
 
     let start = now();
     let mut rounds = 0;
-    if !options.scale.is_quick {
+    if !options.scale.is_quick && !options.growth {
         round("warm-up", &mut all, &programs);
         all.iter_mut().flat_map(|measured| &mut measured.rows).for_each(|row| row.samples.clear());
     }
     while rounds < options.rounds {
         let took = now() - start;
-        if options.scale.is_quick && rounds > 0 && took + took / rounds as u32 > QUICK {
+        let is_hurried = options.scale.is_quick && !options.growth;
+        if is_hurried && rounds > 0 && took + took / rounds as u32 > QUICK {
             break;
         }
         rounds += 1;
@@ -147,6 +170,9 @@ pub(crate) fn command(workspace: &Workspace, args: &[String]) -> Result<ExitCode
         (now() - start).as_secs_f64(),
         results.display()
     );
+    if options.growth {
+        plot::command(&results, &plots)?;
+    }
     Ok(verdict(&all))
 }
 
@@ -240,6 +266,15 @@ mod tests {
         assert!(parse(&["--peers", "quartz"]).unwrap_err().contains("async-io"));
         assert!(parse(&["--sizes", "0"]).is_err() && parse(&["--sizes", "1.5"]).is_err());
         assert_eq!(parse(&["--rounds"]).unwrap_err(), "`--rounds` needs a value");
+    }
+
+    #[test]
+    fn growth_has_its_own_sizes_and_workloads_unless_others_are_named() {
+        let options = parse(&["--growth"]).unwrap();
+        assert_eq!((options.scale.sizes.last(), options.rounds), (Some(&10_000_000), 3));
+        assert!(options.only.iter().any(|id| id == "W2") && !options.only.iter().any(|id| id == "W6"));
+        let options = parse(&["--quick", "--growth", "--only", "W1", "--sizes", "10,20"]).unwrap();
+        assert_eq!((options.only, options.scale.sizes), (vec!["W1".to_owned()], vec![10, 20]));
     }
 
     #[test]
