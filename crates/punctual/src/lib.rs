@@ -60,6 +60,8 @@ mod delay_queue;
 mod error;
 mod executor;
 mod failure;
+#[allow(dead_code, reason = "the bodies follow")]
+mod future;
 mod future_task;
 mod handle;
 mod invoke;

@@ -75,19 +75,24 @@ impl UnrunTask {
     }
 
     /// Runs it here and now, hooks included; false if it has been cancelled. A periodic task runs once.
+    ///
+    /// A [future](crate::Scheduler::spawn) is polled once. If it is not ready it goes back to its executor, however
+    /// full that is; one that runs nothing any more cannot have it, and then it ends as abandoned.
     pub fn run(mut self) -> bool {
         let task = self.task.take().expect("present until it is consumed");
         let pool = &self.pool;
         let enter = Enter::new(task.clone(), self.turn, Host::Pool(Arc::downgrade(pool)));
         let count = || pool.core.lock().counts.completed += 1;
         let again = task.header().schedule().is_periodic();
-        let (observer, turn) = (pool.observer.as_deref(), self.turn);
-        let run = Run { observer, turn, started: pool.clock.now(), again, count: &count, judge: None };
+        let (observer, turn, started) = (pool.observer.as_deref(), self.turn, pool.clock.now());
+        let run = Run { observer, turn, started, again, count: &count, judge: None };
         let ended = task.perform(&run);
         drop(enter);
         if matches!(ended, Ended::Again) {
             count();
-            pool.end(&*task, TaskError::Abandoned(self.fate));
+            if !pool.readmit(&task, self.turn, started) {
+                pool.end(&*task, TaskError::Abandoned(self.fate));
+            }
         }
         pool.discard(task);
         !matches!(ended, Ended::Skipped)

@@ -153,7 +153,7 @@ impl Core {
             Ok(grow) => grow,
             Err(reason) => return Err((task, reason)),
         };
-        let (key, wake) = self.insert(task, Turn { deadline: offer.deadline, id }, is_due);
+        let (key, wake) = self.insert(task, offer.deadline, id.number(), is_due);
         let idle = wake.is_some() || self.waiting.called() > 0;
         let spawn = if grow || self.wants_worker(is_due, idle) { Some(self.add_worker()) } else { None };
         Ok((key, Then { wake, spawn }))
@@ -185,11 +185,16 @@ impl Core {
     }
 
     /// Rule *insert* of the leader protocol.
-    fn insert(&mut self, task: TaskRef, turn: Turn, is_due: bool) -> (TaskKey, Option<Arc<Parker>>) {
-        let Turn { deadline, id } = turn;
+    pub(super) fn insert(
+        &mut self,
+        task: TaskRef,
+        deadline: Tick,
+        number: u64,
+        is_due: bool,
+    ) -> (TaskKey, Option<Arc<Parker>>) {
         let is_first =
-            self.queue.peek().is_none_or(|(_, first, other, _)| (deadline, id.number()) < (first, other));
-        let key = self.enqueue(task, deadline, turn);
+            self.queue.peek().is_none_or(|(_, first, other, _)| (deadline, number) < (first, other));
+        let key = self.enqueue(task, deadline, number, deadline);
         let wake = match (is_first, is_due) {
             (true, true) => self.waiting.call_for_due(),
             (true, false) => self.waiting.call_to_lead(),
@@ -199,10 +204,10 @@ impl Core {
     }
 
     /// Into the queue, for `look`, which is usually when the task is due.
-    pub(super) fn enqueue(&mut self, task: TaskRef, look: Tick, turn: Turn) -> TaskKey {
-        let key = self.queue.insert(look, turn.id.number(), task);
+    pub(super) fn enqueue(&mut self, task: TaskRef, look: Tick, number: u64, planned: Tick) -> TaskKey {
+        let key = self.queue.insert(look, number, task);
         if let Some(task) = self.queue.get(key) {
-            task.header().set_queued(key, turn);
+            task.header().set_queued(key, planned);
         }
         key
     }
@@ -218,12 +223,13 @@ impl Core {
         unattended && self.sizes.capacity.is_none() && self.live < self.sizes.max()
     }
 
-    /// Queues a periodic task again, under its old number. False if it is over.
+    /// Queues a periodic task again, under its old number, or a future that is not ready. False if it is over.
     pub(crate) fn requeue(&mut self, task: &TaskRef, due: Due, now: Tick) -> bool {
-        if !self.may_wait(task.header()) || !task.re_arm() {
+        let woken = task.header().wakes().and_then(|wakes| wakes.rest());
+        if !self.may_wait(task.header(), woken.is_some()) || !task.re_arm() {
             return false;
         }
-        self.link(task.clone(), due, now);
+        self.link(task.clone(), woken.map_or(due, Due::at), now);
         // Nobody is called: the worker that re-queues is about to look for itself.
         true
     }
@@ -383,7 +389,7 @@ impl Core {
     pub(crate) fn enforce_policy(&mut self, now: Tick) -> Vec<TaskRef> {
         let (state, policy) = (self.state, self.policy);
         self.extract(|deadline, task| {
-            !may_run(state, policy, task.header().schedule().is_periodic(), deadline <= now)
+            !may_run(state, policy, task.header().awaits_period(), deadline <= now)
                 || task.header().is_paused()
                 || task.state().is_done()
         })

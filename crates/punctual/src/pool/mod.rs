@@ -28,6 +28,7 @@ mod sizes;
 mod spawn;
 mod steer;
 mod tally;
+mod wake;
 mod wall;
 mod worker;
 

@@ -80,7 +80,7 @@ impl Worker<'_> {
     fn put_off(&self, task: &TaskRef, due: Due, now: Tick) {
         self.tally.skip();
         let mut core = self.pool.core.lock();
-        let allowed = core.may_wait(task.header());
+        let allowed = core.may_wait(task.header(), false);
         let waits = task.state() == TaskState::Waiting;
         if allowed && waits {
             core.link(task.clone(), due, now);

@@ -26,7 +26,7 @@ use super::core::{Core, Then};
 use super::{Pool, TaskRef};
 use crate::series::{Due, Now, Plan, Point};
 use crate::sync::MutexGuard;
-use crate::task::{Header, Task, Turn};
+use crate::task::{Header, Task};
 use crate::when::When;
 
 /// What came of an attempt to steer a task.
@@ -55,17 +55,23 @@ impl Steered {
 }
 
 impl Core {
-    /// Whether a task that is not due may be put into the queue.
-    pub(super) fn may_wait(&self, header: &Header) -> bool {
+    /// Whether a task may be put back into the queue.
+    pub(super) fn may_wait(&self, header: &Header, is_due: bool) -> bool {
         let running = self.state == RunState::Running;
         // Nobody resumes a paused task after a shutdown, and the end would never come.
-        may_run(self.state, self.policy, header.schedule().is_periodic(), false)
+        may_run(self.state, self.policy, header.awaits_period(), is_due)
             && (running || !header.is_paused())
     }
 
     /// Queues a task under its old number, for `due` or for what was asked of it meanwhile.
     pub(super) fn link(&mut self, task: TaskRef, due: Due, now: Tick) -> Tick {
         let header = task.header();
+        if header.is_under_way() {
+            // A future between two polls. What was asked of the task concerns its next run.
+            let number = self.next_id().number();
+            self.enqueue(task, due.look, number, due.planned);
+            return due.look;
+        }
         let due = match header.set_moved(false) {
             true => {
                 let planned = header.deadline();
@@ -81,8 +87,8 @@ impl Core {
             () if header.is_paused() => Tick::MAX,
             () => due.look,
         };
-        let turn = Turn { deadline: due.planned, id: header.id() };
-        self.enqueue(task, look, turn);
+        let number = header.id().number();
+        self.enqueue(task, look, number, due.planned);
         look
     }
 
@@ -146,6 +152,9 @@ impl Pool {
     pub(crate) fn reschedule(self: &Arc<Self>, task: &dyn Task, when: When) -> Steered {
         let due = when.tick(self.clock.now(), &*self.clock);
         self.steer(task, |_, header| {
+            if header.is_under_way() {
+                return Err(Steered::TooLate);
+            }
             // For a task in the queue `link` comes next and clears it; for one that runs it comes later.
             header.set_deadline(due);
             header.set_moved(true);
@@ -173,7 +182,7 @@ impl Pool {
         if task.state().is_done() {
             return Steered::Over;
         }
-        if !core.queue.contains(header.key()) {
+        if header.is_under_way() || !core.queue.contains(header.key()) {
             return self.steer_running(core, task, change);
         }
         let due = match change(&mut core, header) {
@@ -195,7 +204,9 @@ impl Pool {
     ) -> Steered {
         let header = task.header();
         let mut running = core.workers.iter().flatten().filter_map(|worker| worker.running.as_ref());
-        let in_hand = running.any(|(running, _)| std::ptr::addr_eq(&**running, task));
+        // A run that waits to be polled again is going on, too.
+        let in_hand =
+            header.is_under_way() || running.any(|(running, _)| std::ptr::addr_eq(&**running, task));
         match (in_hand, header.may_repeat()) {
             (false, _) => Steered::Over,
             (true, false) => Steered::TooLate,

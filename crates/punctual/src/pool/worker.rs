@@ -150,9 +150,9 @@ impl Worker<'_> {
         let next = match extra {
             // The schedule knows nothing of this run.
             true => Some(run.deadline),
-            false => task.header().schedule().next(run),
+            false => task.header().next(run),
         };
-        let Some(next) = next else { unreachable!("only a periodic task runs again") };
+        let Some(next) = next else { unreachable!("only a periodic task or a future runs again") };
         self.requeue(task, Due::at(next), run.ended);
     }
 

@@ -17,7 +17,7 @@ use super::{Report, Reporting, Rules, Series};
 use crate::context;
 use crate::error::{Abandoned, TaskError};
 use crate::pool::{Offer, Pool};
-use crate::task::{Body, TaskRef, Traits, allocate};
+use crate::task::{Body, TaskRef, Traits, Turn, allocate};
 use crate::unrun::UnrunTask;
 
 /// The beat of runs that may overlap.
@@ -76,7 +76,9 @@ where
         });
         self.series.run_begins(run.clone());
         run.listen(&Waker::from(end));
-        let mut offer = Offer { deadline, now, id: None };
+        let id = pool.core.lock().next_id();
+        run.header().learn(Turn { deadline, id });
+        let mut offer = Offer { deadline, now, id: Some(id) };
         if let Err((run, _)) = pool.submit(run, &mut offer) {
             UnrunTask::new(run, offer.turn(), pool, Abandoned::Rejected).run();
         }

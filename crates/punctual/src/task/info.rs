@@ -121,6 +121,9 @@ impl fmt::Display for TaskInfo<'_> {
 pub enum RunOutcome<'a> {
     /// The body returned.
     Returned,
+    /// The body is a [future](crate::Scheduler::spawn) that was polled and is not ready: the run goes on when it
+    /// is woken.
+    Pending,
     /// The body panicked.
     Panicked(&'a Panic),
     /// The body of a periodic task returned an `Err`, or ran into its timeout.

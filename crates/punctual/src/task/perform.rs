@@ -48,7 +48,7 @@ pub(crate) enum Ended {
     Finished,
     /// The body was run to its end, but somebody had ended the task meanwhile.
     Late,
-    /// A periodic task ran and is ready to be queued again.
+    /// A periodic task ran, or a future was polled, and is ready to be queued again.
     Again,
 }
 
@@ -62,9 +62,13 @@ where
             return Ended::Skipped;
         };
         let outcome = self.call_with_hooks(&mut work, run);
-        let (again, outcome) = match run.judge {
-            None => (run.again && outcome.is_ok(), outcome),
-            Some(judge) => match judge(outcome.as_ref().err()) {
+        let (again, outcome) = match (run.judge, self.header().wakes()) {
+            (None, None) => (run.again && outcome.is_ok(), outcome),
+            (None, Some(wakes)) => match outcome {
+                Ok(value) => (wakes.goes_on(run.again, value.is_some()), Ok(value)),
+                failed => (false, failed),
+            },
+            (Some(judge), _) => match judge(outcome.as_ref().err()) {
                 Verdict::Again => (true, outcome),
                 Verdict::Over => (false, outcome),
                 Verdict::Fail(error) => {
@@ -115,10 +119,12 @@ where
         let mut value = None;
         let result = unwind::catch(|| call_decorated(work, &mut value));
         if let Some(observer) = run.observer {
-            let noted = self.header().series().and_then(|series| series.noted());
+            let header = self.header();
+            let noted = header.series().and_then(|series| series.noted());
             let outcome = match (&result, &noted) {
                 (Err(panic), _) => RunOutcome::Panicked(panic),
                 (Ok(()), Some(error)) => RunOutcome::Failed(error),
+                (Ok(()), None) if header.wakes().is_some_and(|wakes| wakes.is_pending()) => RunOutcome::Pending,
                 (Ok(()), None) => RunOutcome::Returned,
             };
             run.contain(Place::AfterRun, unwind::catch(|| observer.after_run(info, outcome)));

@@ -201,7 +201,7 @@ impl<'a, F> PeriodicBuilder<'a, F> {
         };
         let next_by = self.next_by.into_inner().unwrap_or_else(PoisonError::into_inner);
         let series = Arc::new(Series::new(rules, next_by));
-        let traits = Traits { name, tags, schedule, series: Some(Arc::clone(&series)) };
+        let traits = Traits { name, tags, schedule, series: Some(Arc::clone(&series)), wakes: None };
         Ok((task, traits, series))
     }
 }

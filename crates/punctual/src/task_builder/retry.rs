@@ -63,6 +63,7 @@ impl<'a, F> RetryBuilder<'a, F> {
             tags: task.tags,
             schedule: Schedule::Once,
             series: Some(Arc::clone(&series)),
+            wakes: None,
         };
         let body = Retrying { body: task.body, series };
         let entered = task.scheduler.enter(traits, body, task.when);

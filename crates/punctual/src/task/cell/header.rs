@@ -29,11 +29,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
 
-use punctual_engine::{Schedule, TaskKey, Tick};
+use punctual_engine::{RunTimes, Schedule, TaskKey, Tick};
 
 use super::Task;
 use super::count::Count;
 use crate::decorate::Decoration;
+use crate::future::Wakes;
 use crate::series::Series;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Backoff, UnsafeCell};
@@ -63,6 +64,8 @@ pub(crate) struct Traits {
     pub(crate) tags: Vec<Arc<str>>,
     pub(crate) schedule: Schedule,
     pub(crate) series: Option<Arc<Series>>,
+    /// For a task whose body is a future.
+    pub(crate) wakes: Option<Arc<Wakes>>,
 }
 
 impl Traits {
@@ -71,6 +74,7 @@ impl Traits {
             && self.tags.is_empty()
             && self.schedule == Schedule::Once
             && self.series.is_none()
+            && self.wakes.is_none()
     }
 }
 
@@ -226,6 +230,28 @@ impl Header {
         self.special()?.traits.series.as_ref()
     }
 
+    pub(crate) fn wakes(&self) -> Option<&Arc<Wakes>> {
+        self.special()?.traits.wakes.as_ref()
+    }
+
+    /// Whether a future of the task has been polled and is not ready.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.wakes().is_some_and(|wakes| wakes.is_under_way())
+    }
+
+    /// Whether what the task waits for is its next period.
+    pub(crate) fn awaits_period(&self) -> bool {
+        self.schedule().is_periodic() && !self.is_under_way()
+    }
+
+    /// The deadline after this run, or this poll; `None` if there is none.
+    pub(crate) fn next(&self, run: RunTimes) -> Option<Tick> {
+        match self.wakes() {
+            Some(wakes) => wakes.next(self.schedule(), run),
+            None => self.schedule().next(run),
+        }
+    }
+
     /// Whether control has to do with more than its only run.
     pub(crate) fn may_repeat(&self) -> bool {
         self.schedule().is_periodic() || self.series().is_some()
@@ -299,15 +325,13 @@ impl Header {
     // ---- what is written under the lock
 
     /// The task has entered the queue. To be called under the pool's lock.
-    pub(crate) fn set_queued(&self, key: TaskKey, turn: Turn) {
+    pub(crate) fn set_queued(&self, key: TaskKey, planned: Tick) {
         let guard = self.lock();
         match self.extra_at(self.link.load(Ordering::Relaxed)) {
             None => self.link.store(odd(key), Ordering::Release),
             Some(extra) => {
                 extra.key.store(odd(key), Ordering::Relaxed);
-                if extra.special.is_some() || extra.number.load(Ordering::Relaxed) != UNKNOWN {
-                    extra.set_turn(turn);
-                }
+                extra.deadline.store(planned.as_nanos(), Ordering::Relaxed);
             }
         }
         drop(guard);
@@ -469,6 +493,8 @@ impl Guard<'_> {
 
     pub(super) fn count_run(&mut self) {
         match self.header.special() {
+            // Another poll of the run that is counted already.
+            Some(_) if self.header.is_under_way() => {}
             Some(special) => {
                 special.runs.store(special.runs.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             }

@@ -244,7 +244,7 @@ fn the_key_is_found_while_somebody_comes_to_wait() {
         let (bodies, values) = (Drops::default(), Drops::default());
         let cell = task(&bodies, &values);
         let keys = [1, 2].map(|bits| TaskKey::from_bits(bits << 32));
-        cell.header().set_queued(keys[0], Turn::NONE);
+        cell.header().set_queued(keys[0], Tick::ZERO);
         let bell = Arc::new(Bell::default());
         let listener = {
             let (cell, waker) = (cell.clone(), Waker::from(Arc::clone(&bell)));
@@ -254,7 +254,7 @@ fn the_key_is_found_while_somebody_comes_to_wait() {
             let cell = cell.clone();
             thread::spawn(move || assert!(keys.contains(&cell.header().key())))
         };
-        cell.header().set_queued(keys[1], Turn::NONE);
+        cell.header().set_queued(keys[1], Tick::ZERO);
         assert_eq!(cell.header().key(), keys[1]);
         listener.join().unwrap();
         reader.join().unwrap();

@@ -1,0 +1,54 @@
+//! Futures as the bodies of tasks, polled by the workers of a pool, and timers for them.
+//!
+//! A task whose body is a future goes through the same cell, queue and handle as every other. What is particular
+//! to it is who decides when it runs again: not a schedule, but whoever wakes it. That is [`Wakes`]: shared by the
+//! task's header, its body and its wakers.
+//!
+//! # States
+//! ```text
+//!             wake: moved to now            a worker takes it
+//!   idle ─────────────────────────▶ queued ───────────────────▶ polling ── ready, panic ──▶ done
+//!    ▲ ▲                               ▲                          │ │ wake
+//!    │ └──────────── pending ──────────┼──────────────────────────┘ ▼
+//!    │                                 └──────── pending ──── polling, woken
+//!    └ (cancel, abandon: done, from all; one that is polled is dropped by its poller)
+//! ```
+//! *Idle* and *queued* are both `Waiting` in the cell and an entry in the queue: one due at the end of time, the
+//! other at the instant of the wake. *Polling* is `Running`. So cancel, remove, drain, shutdown policies, listings
+//! and statistics need to know nothing of futures: an idle one is a task that is not due.
+//!
+//! # Invariants
+//! 1. `woken` is the instant of the first wake that no poll has answered, or never. It is set by wakers, without
+//!    a lock, and cleared by the poller before it polls; all by read-modify-write, so a poll that clears it
+//!    sees what was done before every wake that found it set.
+//! 2. `idle` is written under the pool's lock, together with the entry in the queue: true exactly if the entry
+//!    is the one at the end of time (or was, when somebody took it out).
+//! 3. A wake sets `woken` before it looks at `idle`, under the lock; a poller that puts the future back looks at
+//!    `woken` before it sets `idle`, under the lock. So a wake is either seen by the poller, who queues the future
+//!    as due, or sees the idle entry and moves it. None is lost, and none queues a future twice.
+//! 4. A periodic task that waits for its period is not idle: no left-over waker can make it run early. Wakers
+//!    know the run they were made for, and do nothing after it.
+//! 5. There is at most one [`Wakeup`] for a run, however many clones of its waker there are. When the last is
+//!    dropped nobody can ever wake the future again. It is then made due like one that was woken, and the worker,
+//!    finding no waker and no wake, ends it as abandoned: its handle resolves. (Not the thread that drops the
+//!    waker: it may hold locks that the future's destructor needs.)
+//! 6. `Wakes` refers to the task while the task has a body, and no longer: a waker that is kept for ever keeps
+//!    neither future nor value.
+//!
+//! # Order
+//! A wake is a submission: the future is due at that instant, and among equal deadlines behind what was submitted
+//! before. So futures that wake each other, or themselves, take turns, even while a clock stands still.
+//!
+//! # Locks
+//! `Wakes::state` is taken alone. The pool's lock is taken after it has been released, and the atomics are read
+//! and written under that one as the invariants say.
+//!
+//! # Paths not taken
+//! A task per wake, with the future behind a lock: simpler, but every poll is another task with another number,
+//! is refused by a pool that is full or shut down, and an idle future is nowhere to be seen. The crate
+//! `async-task`: one allocation instead of three, but a second cell with states, handle and waiters of its own
+//! beside the one that exists.
+
+mod wakes;
+
+pub(crate) use wakes::Wakes;
