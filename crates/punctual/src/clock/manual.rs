@@ -151,7 +151,7 @@ impl ManualClock {
     }
 
     /// Moves the clock to the next instant that anybody waits for, returns when everything due then has run,
-    /// and says how far it moved; `None` if nobody waits for an instant.
+    /// and says how far it moved; `None` if nobody waits for an instant. The end of time is none: it does not come.
     ///
     /// # Panics
     /// As [`advance`](Self::advance).
