@@ -28,20 +28,21 @@ impl Scheduler {
         let now = pool.clock.now();
         let view = |entry: Entry<'_, TaskRef>| {
             let header = entry.value.header();
-            QueuedTask {
-                id: TaskId(entry.number),
+            let task = QueuedTask {
+                id: id_of(&entry),
                 name: header.name().cloned(),
                 schedule: header.schedule(),
                 deadline: entry.deadline,
                 remaining: Remaining::between(now, entry.deadline),
                 runs: header.runs(),
-            }
+            };
+            ((entry.deadline, entry.number), task)
         };
         let core = pool.core.lock();
-        let mut queued: Vec<QueuedTask> = core.queue.iter().map(view).collect();
+        let mut queued: Vec<_> = core.queue.iter().map(view).collect();
         drop(core);
-        queued.sort_by_key(|task| (task.deadline, task.id));
-        queued
+        queued.sort_by_key(|(order, _)| *order);
+        queued.into_iter().map(|(_, task)| task).collect()
     }
 
     /// Takes a waiting task out of the queue by its id, unrun. Looks through the whole queue: with a handle,
@@ -49,13 +50,18 @@ impl Scheduler {
     pub fn remove(&self, id: TaskId) -> Option<UnrunTask> {
         let pool = self.pool();
         let core = pool.core.lock();
-        let found = core.queue.iter().find(|entry| entry.number == id.number());
+        let found = core.queue.iter().find(|entry| id_of(entry) == id);
         let (task, turn) = found.map(|entry| (entry.value.clone(), Turn { deadline: entry.deadline, id }))?;
         drop(core);
         let unlinked = pool.remove(&*task);
         pool.discard(task);
         unlinked.map(|task| UnrunTask::new(task, turn, pool, Abandoned::Removed))
     }
+}
+
+/// A future that was woken is queued under a number that is not its id.
+fn id_of(entry: &Entry<'_, TaskRef>) -> TaskId {
+    entry.value.header().turn().map_or(TaskId(entry.number), |turn| turn.id)
 }
 
 /// One waiting task, as it was when [`Scheduler::queue`] looked.
