@@ -60,7 +60,6 @@ mod delay_queue;
 mod error;
 mod executor;
 mod failure;
-#[allow(dead_code, reason = "the bodies follow")]
 mod future;
 mod future_task;
 mod handle;
@@ -104,6 +103,10 @@ pub use error::{
 };
 pub use executor::Executor;
 pub use failure::FailedRun;
+pub use future::{
+    AsyncBuilder, AsyncPeriodicBuilder, BoxedFuture, Interval, MissedTicks, RunOn, Runtime, Sleep,
+    TimeoutError, TimerError, run_on,
+};
 pub use future_task::FutureTask;
 pub use handle::{CancelOnDrop, Remaining, TaskHandle};
 pub use observe::{Observer, Place};

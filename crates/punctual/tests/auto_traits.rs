@@ -40,7 +40,9 @@ all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin:
     Executor, Scheduler, Timer, UnrunTask, WorkerThread, TaskContext, ManualClock, SystemClock, Parker,
     // Errors.
     Panic, TaskError, WaitError, InvokeAllError, InvokeAnyError<u8>, Rejected<u8>, RejectReason, Abandoned,
-    Interrupted, InvalidArgument,
+    Interrupted, InvalidArgument, TimerError, TimeoutError,
+    // Timers.
+    Sleep, Interval, MissedTicks,
     // Settings and pictures.
     Keep, Leftover, OnCancel, OnDrop, Place, RunState, Schedule, ShutdownPolicy, When, Tick, Remaining, DelayKey,
     Delayed<u8>, QueuedTask, Stats, TaskId, TaskState,
@@ -61,6 +63,7 @@ all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin:
 // What borrows from an executor, or holds closures and traits of the user's.
 all_of!(Send Sync Unpin:
     Builder, Rejection, TaskInfo<'static>, RunOutcome<'static>, TaskBuilder<'static, u8>, PeriodicBuilder<'static, u8>,
+    AsyncBuilder<'static, u8>, AsyncPeriodicBuilder<'static, u8>,
 );
 all_of!(UnwindSafe RefUnwindSafe:
     TaskInfo<'static>, RunOutcome<'static>, TaskBuilder<'static, u8>, PeriodicBuilder<'static, u8>,
@@ -68,7 +71,8 @@ all_of!(UnwindSafe RefUnwindSafe:
 none_of!(UnwindSafe: Builder, Rejection);
 
 // The traits for code of the user's.
-all_of!(Send Sync: dyn Clock, dyn Observer, dyn Decorator, dyn Spawner, dyn RejectionHandler);
+all_of!(Send Sync: dyn Clock, dyn Observer, dyn Decorator, dyn Spawner, dyn RejectionHandler, dyn Runtime);
+all_of!(Send Unpin: RunOn<OnlySend>);
 all_of!(Send: dyn Decoration);
 none_of!(Sync: dyn Decoration);
 

@@ -49,6 +49,21 @@
 //! `async-task`: one allocation instead of three, but a second cell with states, handle and waiters of its own
 //! beside the one that exists.
 
+mod body;
+mod builder;
+mod interval;
+mod limit;
+#[cfg(all(test, punctual_loom))]
+mod loom_wakes;
+mod runtime;
+mod sleep;
+mod spawn;
 mod wakes;
 
+use body::{Made, Polled, Series};
+pub use builder::{AsyncBuilder, AsyncPeriodicBuilder};
+pub use interval::{Interval, MissedTicks};
+pub use limit::TimeoutError;
+pub use runtime::{BoxedFuture, RunOn, Runtime, run_on};
+pub use sleep::{Sleep, TimerError};
 pub(crate) use wakes::Wakes;

@@ -124,7 +124,9 @@ where
             let outcome = match (&result, &noted) {
                 (Err(panic), _) => RunOutcome::Panicked(panic),
                 (Ok(()), Some(error)) => RunOutcome::Failed(error),
-                (Ok(()), None) if header.wakes().is_some_and(|wakes| wakes.is_pending()) => RunOutcome::Pending,
+                (Ok(()), None) if header.wakes().is_some_and(|wakes| wakes.is_pending()) => {
+                    RunOutcome::Pending
+                }
                 (Ok(()), None) => RunOutcome::Returned,
             };
             run.contain(Place::AfterRun, unwind::catch(|| observer.after_run(info, outcome)));

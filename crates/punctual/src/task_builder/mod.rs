@@ -195,7 +195,8 @@ impl<'a, F> TaskBuilder<'a, F> {
             true => Series::for_wall(self.when, Schedule::Once),
             false => Some(Arc::new(Series::new(self.rules(), None))),
         };
-        let traits = Traits { name: self.name, tags: self.tags, schedule: Schedule::Once, series, wakes: None };
+        let traits =
+            Traits { name: self.name, tags: self.tags, schedule: Schedule::Once, series, wakes: None };
         self.scheduler.enter(traits, Once(self.body), self.when).map_err(unwrap_once)
     }
 

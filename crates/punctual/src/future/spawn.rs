@@ -1,0 +1,152 @@
+//! How futures come in.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_engine::Schedule;
+
+use super::{AsyncBuilder, Made, Polled, Series, Wakes};
+use crate::error::{RejectReason, Rejected};
+use crate::handle::TaskHandle;
+use crate::scheduler::Scheduler;
+use crate::task::{Body, Traits, allocate};
+use crate::when::When;
+
+impl Scheduler {
+    /// Runs `future` on the pool's own workers, as soon as one is free. No async runtime is needed.
+    ///
+    /// While the future waits it holds no worker. Whoever wakes it makes it due at that instant, behind what was
+    /// due or submitted before, and the next free worker polls it. A panic of a poll is the outcome of the task, as
+    /// for every other body.
+    ///
+    /// A future that waits is a task in the queue whose deadline is [`Tick::MAX`](crate::Tick::MAX), and all that
+    /// holds for such tasks holds for it:
+    ///
+    /// - [`cancel`](TaskHandle::cancel) drops it before it returns; one that is being polled is dropped right
+    ///   after that poll.
+    /// - After a [`shutdown`](Self::shutdown) it goes on, and the executor terminates after it, unless the policy
+    ///   for [delayed](crate::Leftover::Delayed) tasks is to cancel them: then those that wait are cancelled.
+    /// - [`shutdown_now`](Self::shutdown_now) returns it. Dropped, it resolves its handle as abandoned.
+    /// - It counts towards the [`capacity`](crate::Builder::capacity) of the executor. To be accepted it needs
+    ///   room; to be woken it does not.
+    ///
+    /// A future that can no longer be woken, because every waker it was given has been dropped, ends as
+    /// [`Abandoned`](crate::Abandoned::Dropped): this handle resolves like every other.
+    ///
+    /// [Hooks](crate::Observer::before_run) are called round every poll, and statistics count every poll as a run;
+    /// [`runs`](TaskHandle::runs) is 1 from the first poll on.
+    ///
+    /// # Errors
+    /// [`Rejected`] returns the future, as [`submit`](Self::submit) does the closure.
+    ///
+    /// # Examples
+    /// ```
+    /// use punctual::{Executor, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let pool = Executor::builder().clock(clock.clone()).build()?;
+    /// let inner = pool.clone();
+    /// let answer = pool.spawn(async move {
+    ///     let seven = inner.submit(|| 7).unwrap();
+    ///     inner.sleep(Duration::from_secs(60)).await.unwrap();
+    ///     6 * seven.await.unwrap()
+    /// })?;
+    /// clock.advance(Duration::from_secs(59));
+    /// assert!(!answer.is_done());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(answer.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spawn<F>(&self, future: F) -> Result<TaskHandle<F::Output>, Rejected<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.enter_future(When::After(Duration::ZERO), future)
+    }
+
+    /// Runs `future` as [`spawn`](Self::spawn) does, first polled after a `Duration` or at a
+    /// [`Tick`](crate::Tick) of the executor's clock.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    pub fn spawn_after<F>(
+        &self,
+        when: impl Into<When>,
+        future: F,
+    ) -> Result<TaskHandle<F::Output>, Rejected<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.enter_future(when.into(), future)
+    }
+
+    /// Describes a task with an async body step by step: named, delayed, or periodic with a new future for each
+    /// run. See [`AsyncBuilder`].
+    pub fn task_async<M>(&self, make: M) -> AsyncBuilder<'_, M> {
+        AsyncBuilder::new(self, make)
+    }
+
+    fn enter_future<F>(&self, when: When, future: F) -> Result<TaskHandle<F::Output>, Rejected<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.enter_polled(None, when, Schedule::Once, |wakes| Polled::new(wakes, future))
+            .map_err(|rejected| rejected.map(Polled::into_future))
+    }
+
+    pub(super) fn enter_made<M, F>(
+        &self,
+        name: Option<Arc<str>>,
+        when: When,
+        make: M,
+    ) -> Result<TaskHandle<F::Output>, Rejected<M>>
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.enter_polled(name, when, Schedule::Once, |wakes| Made::new(wakes, make))
+            .map_err(|rejected| rejected.map(Made::into_make))
+    }
+
+    pub(super) fn enter_series<M, F>(
+        &self,
+        name: Option<Arc<str>>,
+        when: When,
+        schedule: Schedule,
+        make: M,
+    ) -> Result<TaskHandle<()>, Rejected<M>>
+    where
+        M: FnMut() -> F + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if schedule.period().is_some_and(|period| period.is_zero()) {
+            return Err(Rejected::new(make, RejectReason::ZeroPeriod));
+        }
+        self.enter_polled(name, when, schedule, |wakes| Series::new(wakes, make))
+            .map_err(|rejected| rejected.map(Series::into_make))
+    }
+
+    fn enter_polled<T, B>(
+        &self,
+        name: Option<Arc<str>>,
+        when: When,
+        schedule: Schedule,
+        body: impl FnOnce(Arc<Wakes>) -> B,
+    ) -> Result<TaskHandle<T>, Rejected<B>>
+    where
+        T: Send + 'static,
+        B: Body<T> + 'static,
+    {
+        let wakes = Wakes::new(self.pool());
+        let traits = Traits { name, schedule, wakes: Some(Arc::clone(&wakes)), ..Traits::default() };
+        let (cell, task) = allocate(traits, body(Arc::clone(&wakes)));
+        wakes.attach(task.clone());
+        self.place(cell, task, when)
+    }
+}
