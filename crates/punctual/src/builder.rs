@@ -49,6 +49,7 @@ pub struct Builder {
     spawner: Option<Arc<dyn Spawner>>,
     thread_name: Option<String>,
     numbered: bool,
+    record_lateness: bool,
     stack_size: Option<usize>,
     timer_slack: Duration,
 }
@@ -74,6 +75,7 @@ impl Builder {
             spawner: None,
             thread_name: None,
             numbered: true,
+            record_lateness: false,
             stack_size: None,
             timer_slack: Duration::from_nanos(1),
         }
@@ -154,6 +156,16 @@ impl Builder {
         self
     }
 
+    /// Counts how late every run begins; see [`Scheduler::lateness`](crate::Scheduler::lateness). By default it is
+    /// not counted.
+    ///
+    /// It costs a look at the clock for every run, a few tens of nanoseconds, where a worker otherwise takes one
+    /// due task after the other without looking; and 15 kB for each worker.
+    pub fn record_lateness(mut self) -> Self {
+        self.record_lateness = true;
+        self
+    }
+
     /// Wraps every task. By default tasks are plain.
     pub fn decorator(mut self, decorator: impl Decorator) -> Self {
         self.decorator = Some(Arc::new(decorator));
@@ -208,6 +220,7 @@ impl Builder {
             clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
             observer: self.observer,
             decorator: self.decorator,
+            record_lateness: self.record_lateness,
             timer_slack: self.timer_slack,
             thread_name: self.thread_name.unwrap_or_else(|| format!("pool-{}", number())),
             threads_numbered: self.numbered,

@@ -64,6 +64,7 @@ mod future;
 mod future_task;
 mod handle;
 mod invoke;
+mod lateness;
 #[cfg(all(test, punctual_loom))]
 mod loom_support;
 mod observe;
@@ -109,6 +110,7 @@ pub use future::{
 };
 pub use future_task::FutureTask;
 pub use handle::{CancelOnDrop, Remaining, TaskHandle};
+pub use lateness::Lateness;
 pub use observe::{Observer, Place};
 pub use park::Parker;
 pub use policy::{

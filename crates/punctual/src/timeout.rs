@@ -112,6 +112,7 @@ fn build(pool: &Pool) -> Scheduler {
         clock: Arc::clone(&pool.clock),
         observer: pool.observer.clone().map(|observer| Arc::new(Backstage(observer)) as _),
         decorator: None,
+        record_lateness: false,
         timer_slack: pool.timer_slack,
         thread_name: format!("{}-limits", pool.thread_name),
         threads_numbered: false,

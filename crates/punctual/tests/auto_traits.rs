@@ -45,7 +45,7 @@ all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin:
     Sleep, Interval, MissedTicks,
     // Settings and pictures.
     Keep, Leftover, OnCancel, OnDrop, Place, RunState, Schedule, ShutdownPolicy, When, Tick, Remaining, DelayKey,
-    Delayed<u8>, QueuedTask, Stats, TaskId, TaskState,
+    Delayed<u8>, QueuedTask, Stats, Lateness, TaskId, TaskState,
 );
 
 #[cfg(feature = "cron")]

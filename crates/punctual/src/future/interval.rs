@@ -17,9 +17,9 @@ use crate::when::When;
 ///
 /// ```text
 ///            0    1    2    3    4    5    6    (period 1; the caller is busy from 1 to 3½)
-/// Burst           1         2 3    4    5    6
-/// Skip            1         2      4    5    6
-/// Delay           1         2         3         4
+/// Burst           1           23 4    5    6
+/// Skip            1           2  4    5    6
+/// Delay           1           2    3    4
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]

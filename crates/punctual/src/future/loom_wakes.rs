@@ -65,7 +65,7 @@ fn end(executor: &Executor) {
 
 #[test]
 fn a_wake_at_any_moment_is_answered_by_a_poll() {
-    explore(2, || {
+    explore(3, || {
         let (executor, event, drops) = (start(), Event::default(), Drops::default());
         let handle = executor.spawn(event.awaits(&drops)).unwrap();
         let waker = {
@@ -82,7 +82,7 @@ fn a_wake_at_any_moment_is_answered_by_a_poll() {
 
 #[test]
 fn a_cancel_beside_a_wake_ends_the_future_once() {
-    explore(2, || {
+    explore(3, || {
         let (executor, event, drops) = (start(), Event::default(), Drops::default());
         let handle = executor.spawn(event.awaits(&drops)).unwrap();
         let waker = {
@@ -100,7 +100,7 @@ fn a_cancel_beside_a_wake_ends_the_future_once() {
 
 #[test]
 fn a_last_waker_dropped_at_any_moment_resolves_the_handle() {
-    explore(2, || {
+    explore(3, || {
         let (executor, event, drops) = (start(), Event::default(), Drops::default());
         let handle = executor.spawn(event.awaits(&drops)).unwrap();
         let dropper = {

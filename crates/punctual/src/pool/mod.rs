@@ -54,6 +54,7 @@ use crate::clock::Clock;
 use crate::context::Serve;
 use crate::decorate::Decorator;
 use crate::error::{Abandoned, Panic, RejectReason, TaskError};
+use crate::lateness::Recorder;
 use crate::observe::{Observer, Place};
 use crate::policy::{OnCancel, Rejection};
 use crate::registry::Registry;
@@ -67,6 +68,8 @@ pub(crate) struct Pool {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) decorator: Option<Arc<dyn Decorator>>,
+    /// Where workers record how late runs begin, if that was asked for.
+    pub(crate) lateness: Option<Recorder>,
     pub(crate) timer_slack: Duration,
     pub(crate) thread_name: String,
     pub(crate) threads_numbered: bool,
@@ -91,6 +94,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) decorator: Option<Arc<dyn Decorator>>,
+    pub(crate) record_lateness: bool,
     pub(crate) timer_slack: Duration,
     pub(crate) thread_name: String,
     pub(crate) threads_numbered: bool,
@@ -107,6 +111,7 @@ impl Pool {
             clock: parts.clock,
             observer: parts.observer,
             decorator: parts.decorator,
+            lateness: parts.record_lateness.then(Recorder::new),
             timer_slack: parts.timer_slack,
             thread_name: parts.thread_name,
             threads_numbered: parts.threads_numbered,
@@ -361,6 +366,11 @@ impl Pool {
     /// Drops something a user gave us, outside every lock.
     pub(crate) fn discard<V>(&self, value: V) {
         self.contain(Place::Destructor, unwind::discard(value));
+    }
+
+    /// Whether anybody wants to know when exactly each run begins.
+    fn times_every_run(&self) -> bool {
+        self.observer.is_some() || self.lateness.is_some()
     }
 
     /// Calls the observer, if there is one.

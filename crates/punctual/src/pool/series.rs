@@ -67,6 +67,7 @@ impl Worker<'_> {
         let (observer, count) = (pool.observer.as_deref(), &|| self.tally.finish());
         let turn = Turn { deadline, id: header.id() };
         let run = Run { observer, turn, started: started.tick, again: false, count, judge: Some(&judge) };
+        self.record_lateness(turn, started.tick);
         let ended = task.perform(&run);
         drop(watch);
         match (ended, next.take()) {

@@ -117,11 +117,11 @@ impl Worker<'_> {
 
     /// The time, or an earlier one that serves as well: what was due then is due now, and the next task is.
     ///
-    /// Only an observer learns how late a run began, so without one the clock is not read for a task that comes
-    /// out of a burst.
+    /// Only an observer, or the record, learns how late a run began, so without them the clock is not read for a task
+    /// that comes out of a burst.
     fn look_at_clock(&mut self, core: &Core) -> Tick {
         let known = core.queue.next_deadline().is_some_and(|next| next <= self.known);
-        if !known || self.pool.observer.is_some() {
+        if !known || self.pool.times_every_run() {
             self.known = self.pool.clock.now();
         }
         self.known
@@ -138,10 +138,17 @@ impl Worker<'_> {
         let extra = again && task.header().set_triggered(false);
         let (observer, count) = (pool.observer.as_deref(), || self.tally.finish());
         let run = Run { observer, turn, started: now, again, count: &count, judge: None };
+        self.record_lateness(turn, now);
         match task.perform(&run) {
             Ended::Finished | Ended::Late => {}
             Ended::Skipped => self.tally.skip(),
             Ended::Again => self.queue_again(task, turn, now, extra),
+        }
+    }
+
+    pub(super) fn record_lateness(&self, turn: Turn, started: Tick) {
+        if let Some(lateness) = &self.pool.lateness {
+            lateness.record(self.index, started.since(turn.deadline));
         }
     }
 

@@ -8,6 +8,7 @@ use punctual_engine::{Entry, Schedule, Tick};
 use super::Scheduler;
 use crate::error::Abandoned;
 use crate::handle::Remaining;
+use crate::lateness::{Lateness, Recorder};
 use crate::stats::Stats;
 use crate::task::{TaskId, TaskRef, Turn};
 use crate::unrun::UnrunTask;
@@ -19,6 +20,15 @@ impl Scheduler {
         let pool = self.pool();
         let (now, timeouts) = (pool.clock.now(), pool.limits.len());
         pool.core.lock().stats(now, timeouts)
+    }
+
+    /// How late runs have begun, so far; `None` unless that is [recorded](crate::Builder::record_lateness).
+    ///
+    /// Runs on workers are counted, those by hand and those of time limits are not. Every poll of a
+    /// [future](Self::spawn) is one: its lateness counts from the wake.
+    #[must_use]
+    pub fn lateness(&self) -> Option<Lateness> {
+        self.pool().lateness.as_ref().map(Recorder::snapshot)
     }
 
     /// The waiting tasks, the next to run first. A picture: it does not change, and the queue does not wait.
