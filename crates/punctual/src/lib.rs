@@ -111,6 +111,10 @@ pub use future::{
 pub use future_task::FutureTask;
 pub use handle::{CancelOnDrop, Remaining, TaskHandle};
 pub use lateness::Lateness;
+#[cfg(feature = "metrics")]
+pub use observe::MetricsObserver;
+#[cfg(feature = "tracing")]
+pub use observe::TracingObserver;
 pub use observe::{Observer, Place};
 pub use park::Parker;
 pub use policy::{

@@ -1,5 +1,11 @@
 //! What an executor tells the outside while it works.
 
+#[cfg(feature = "metrics")]
+mod metrics;
+mod pair;
+#[cfg(feature = "tracing")]
+mod tracing;
+
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -7,10 +13,18 @@ use std::time::Duration;
 use crate::error::Panic;
 use crate::task::{RunOutcome, TaskInfo};
 
+#[cfg(feature = "metrics")]
+pub use self::metrics::MetricsObserver;
+#[cfg(feature = "tracing")]
+pub use self::tracing::TracingObserver;
+
 /// Hooks into an executor; see [`Builder::observer`](crate::Builder::observer).
 ///
 /// Every method has an empty default. They are called without any lock held, so they may call back into the
 /// executor, and they may panic: the panic is contained and told to [`contained`](Self::contained).
+///
+/// A pair `(a, b)` of observers is an observer: `a` nests round `b`. With the features `tracing` and `metrics` there
+/// are ready-made ones, `TracingObserver` and `MetricsObserver`.
 ///
 /// # Coming from Java
 /// `beforeExecute`, `afterExecute` and `terminated` of `ThreadPoolExecutor`. The differences: `after_run` is
