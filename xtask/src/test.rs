@@ -8,9 +8,17 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "examples", about: "every example builds", run: examples },
 ];
 
-/// Plain `cargo test`: other runners leave out the documentation tests.
+/// Plain `cargo test`: other runners leave out the documentation tests. Then what needs features.
 fn tests(workspace: &Workspace) -> Outcome {
-    workspace.cargo(&["test", "--workspace"]).run()
+    match workspace.cargo(&["test", "--workspace"]).run() {
+        Outcome::Passed(_) => observers(workspace),
+        other => other,
+    }
+}
+
+fn observers(workspace: &Workspace) -> Outcome {
+    let args = ["test", "-p", "punctual", "--features", "tracing,metrics", "--test", "observers"];
+    workspace.cargo(&args).run()
 }
 
 fn examples(workspace: &Workspace) -> Outcome {
