@@ -131,7 +131,8 @@ impl<T> TaskHandle<T> {
         self.task.header().runs()
     }
 
-    /// The instant from which the next run is allowed, or the last one was.
+    /// The instant from which the next run is allowed, or the last one was. For a
+    /// [future](crate::Scheduler::spawn) that waits to be woken it is [`Tick::MAX`].
     #[must_use]
     pub fn deadline(&self) -> Tick {
         let planned = self.turn().deadline;

@@ -26,9 +26,9 @@ pub struct Stats {
     pub active: usize,
     /// Tasks in the queue, due or not.
     pub queued: usize,
-    /// Tasks in the queue that are not due.
+    /// Tasks in the queue that are not due; a future that waits is one.
     pub delayed: usize,
-    /// Runs that ended, each run of a periodic task counted.
+    /// Runs that ended, each run of a periodic task and each poll of a [future](crate::Scheduler::spawn) counted.
     pub completed: u64,
     /// Tasks that ended without a run: cancelled, removed or dropped.
     pub cancelled: u64,
