@@ -117,9 +117,14 @@ impl<T> Shared<T> {
         state.outcome = outcome;
         let (here, there) = (state.here.take(), state.there.take());
         drop(state);
-        drop(there);
-        here.into_iter().for_each(Waker::wake);
+        let _ = unwind::discard(there);
+        wake(here);
     }
+}
+
+/// A waker that panics has nobody to tell: its own executor is broken.
+fn wake(waker: Option<Waker>) {
+    let _ = unwind::catch(|| waker.into_iter().for_each(Waker::wake));
 }
 
 impl<T> Future for RunOn<T> {
@@ -157,8 +162,9 @@ impl<T> Drop for RunOn<T> {
         let outcome = mem::replace(&mut state.outcome, Outcome::Taken);
         let (here, there) = (state.here.take(), state.there.take());
         drop(state);
-        drop((here, outcome));
-        there.into_iter().for_each(Waker::wake);
+        let _ = unwind::discard(here);
+        wake(there);
+        drop(outcome);
     }
 }
 

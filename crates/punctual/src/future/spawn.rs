@@ -146,7 +146,9 @@ impl Scheduler {
         let wakes = Wakes::new(self.pool());
         let traits = Traits { name, schedule, wakes: Some(Arc::clone(&wakes)), ..Traits::default() };
         let (cell, task) = allocate(traits, body(Arc::clone(&wakes)));
-        wakes.attach(task.clone());
-        self.place(cell, task, when)
+        let attached = wakes.attach(task.clone());
+        let placed = self.place(cell, task, when);
+        attached.keep();
+        placed
     }
 }

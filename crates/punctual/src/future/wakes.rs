@@ -56,9 +56,11 @@ impl Wakes {
         })
     }
 
-    /// Says which task this is about, before it can run.
-    pub(crate) fn attach(&self, task: TaskRef) {
+    /// Says which task this is about, before it can run. What comes back undoes it, unless it is
+    /// [kept](Attached::keep): user code may panic before anybody has the task, and then nobody would ever end it.
+    pub(super) fn attach(self: &Arc<Self>, task: TaskRef) -> Attached {
         self.state.lock().task = Some(task);
+        Attached { wakes: Some(Arc::clone(self)) }
     }
 
     /// The body is gone, and nothing will be polled again.
@@ -162,6 +164,25 @@ impl Wakes {
         pool.wake(&task, self, at);
         // It may be the last reference, to a value that nobody wants.
         pool.discard(task);
+    }
+}
+
+/// A task on its way into the queue.
+#[must_use]
+pub(super) struct Attached {
+    /// `None` once it has arrived, or has been refused.
+    wakes: Option<Arc<Wakes>>,
+}
+
+impl Attached {
+    pub(super) fn keep(mut self) {
+        self.wakes = None;
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.wakes.iter().for_each(|wakes| wakes.detach());
     }
 }
 

@@ -402,3 +402,34 @@ fn a_future_that_is_left_out_by_its_decoration_ends_as_abandoned() {
         finish(&pool);
     }
 }
+
+/// The panic belongs to the submitting thread, and the future must not be left behind with nobody to end it.
+#[test]
+fn a_decorator_that_panics_leaves_nothing_of_the_future() {
+    let decorator = |_: TaskInfo<'_>| -> Option<Box<dyn Decoration>> { panic!("on purpose") };
+    let pool = Executor::builder().decorator(decorator).build().unwrap();
+    let (probe, captured) = Probe::new();
+    let future = async move { drop(captured) };
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pool.spawn(future)));
+    assert!(result.is_err() && probe.is_dropped());
+    finish(&pool);
+}
+
+/// A future may own the last grip on its executor, and be dropped by whoever cancels it.
+#[test]
+fn a_future_that_owns_its_executor_can_be_cancelled() {
+    for on_drop in [OnDrop::Detach, OnDrop::Join, OnDrop::Abort] {
+        let pool = Executor::builder().on_drop(on_drop).build().unwrap();
+        let (event, inner) = (Event::new(), pool.clone());
+        let awaited = event.clone();
+        let handle = pool
+            .spawn(async move {
+                awaited.await;
+                drop(inner);
+            })
+            .unwrap();
+        crate::support::eventually("it waits", || event.polls() == 1);
+        drop(pool);
+        assert!(handle.cancel() && handle.is_cancelled());
+    }
+}

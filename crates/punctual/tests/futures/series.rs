@@ -207,3 +207,27 @@ fn a_series_with_a_period_of_zero_is_refused_with_its_closure() {
     block_on(refused.into_task()());
     finish(&pool);
 }
+
+/// Nor is a later run polled for nothing.
+#[test]
+fn a_waker_left_over_from_an_earlier_run_does_not_disturb_a_later_one() {
+    let (pool, clock) = manual(1);
+    let events = [Event::new(), Event::new()];
+    let mut next = events.clone().into_iter();
+    let make = move || next.next().unwrap();
+    let handle = pool.task_async(make).every(STEP).start().unwrap();
+    clock.wait_until_idle();
+    let stale = events[0].waker();
+    events[0].happen();
+    clock.advance(STEP);
+    assert_eq!((handle.runs(), events[1].polls()), (2, 1));
+    stale.wake_by_ref();
+    clock.wait_until_idle();
+    assert_eq!(events[1].polls(), 1);
+    events[0].forget();
+    drop(stale);
+    clock.wait_until_idle();
+    assert_eq!((events[1].polls(), handle.state()), (1, TaskState::Waiting));
+    handle.cancel();
+    finish(&pool);
+}

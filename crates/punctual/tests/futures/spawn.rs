@@ -307,3 +307,20 @@ fn a_future_sees_the_context_of_its_task() {
     assert_eq!(handle.join().unwrap(), (Some(id), Some("me".to_owned()), 1));
     finish(&pool);
 }
+
+#[test]
+fn a_listing_has_woken_futures_in_the_order_in_which_they_will_be_polled() {
+    let (pool, clock) = manual(1);
+    let (event, gate) = (Event::new(), Gate::new());
+    let woken = pool.spawn(event.clone()).unwrap();
+    clock.wait_until_idle();
+    block_worker(&pool, &gate);
+    let before = pool.submit(|| ()).unwrap();
+    event.wake();
+    let after = pool.submit(|| ()).unwrap();
+    let listed: Vec<_> = pool.queue().iter().map(|task| task.id()).collect();
+    assert_eq!(listed, [before.id(), woken.id(), after.id()]);
+    gate.open();
+    clock.wait_until_idle();
+    finish(&pool);
+}
