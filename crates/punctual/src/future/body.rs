@@ -165,7 +165,7 @@ where
 }
 
 /// A future for each run, made when the run is due.
-pub(crate) struct Series<M, F> {
+pub(crate) struct Remade<M, F> {
     /// Dropped first: what the destructors wake is over.
     poller: Poller,
     /// One place for the futures of all runs.
@@ -173,7 +173,7 @@ pub(crate) struct Series<M, F> {
     make: M,
 }
 
-impl<M, F> Series<M, F> {
+impl<M, F> Remade<M, F> {
     pub(crate) fn new(wakes: Arc<Wakes>, make: M) -> Self {
         Self { poller: Poller::new(wakes), future: None, make }
     }
@@ -184,7 +184,7 @@ impl<M, F> Series<M, F> {
     }
 }
 
-impl<M, F> Body<()> for Series<M, F>
+impl<M, F> Body<()> for Remade<M, F>
 where
     M: FnMut() -> F + Send,
     F: Future<Output = ()> + Send,

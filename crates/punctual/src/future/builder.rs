@@ -51,9 +51,9 @@ pub struct AsyncBuilder<'a, M> {
 /// they do for other tasks: from deadline to deadline, or from the end of a run. Runs of one task never overlap;
 /// those of different tasks, and sync bodies, do, even on a single worker.
 ///
-/// The series ends when the handle is cancelled, a run panics, or the shutdown policy says so: a run that is under
-/// way is then treated as a future that was spawned, and the periods that would follow as those of a periodic
-/// task.
+/// The series ends when the handle is cancelled, a run panics, nobody can wake the future of a run any more, or the
+/// shutdown policy says so: a run that is under way is then treated as a future that was spawned, and the periods
+/// that would follow as those of a periodic task.
 #[must_use = "a task runs only when it is started"]
 pub struct AsyncPeriodicBuilder<'a, M> {
     task: AsyncBuilder<'a, M>,
@@ -124,7 +124,7 @@ impl<M> AsyncPeriodicBuilder<'_, M> {
         F: Future<Output = ()> + Send + 'static,
     {
         let AsyncBuilder { scheduler, make, name, when } = self.task;
-        scheduler.enter_series(name, when, self.schedule, make)
+        scheduler.enter_remade(name, when, self.schedule, make)
     }
 }
 

@@ -60,7 +60,7 @@ mod sleep;
 mod spawn;
 mod wakes;
 
-use body::{Made, Polled, Series};
+use body::{Made, Polled, Remade};
 pub use builder::{AsyncBuilder, AsyncPeriodicBuilder};
 pub use interval::{Interval, MissedTicks};
 pub use limit::TimeoutError;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punctual_engine::Schedule;
 
-use super::{AsyncBuilder, Made, Polled, Series, Wakes};
+use super::{AsyncBuilder, Made, Polled, Remade, Wakes};
 use crate::error::{RejectReason, Rejected};
 use crate::handle::TaskHandle;
 use crate::scheduler::Scheduler;
@@ -114,7 +114,7 @@ impl Scheduler {
             .map_err(|rejected| rejected.map(Made::into_make))
     }
 
-    pub(super) fn enter_series<M, F>(
+    pub(super) fn enter_remade<M, F>(
         &self,
         name: Option<Arc<str>>,
         when: When,
@@ -128,8 +128,8 @@ impl Scheduler {
         if schedule.period().is_some_and(|period| period.is_zero()) {
             return Err(Rejected::new(make, RejectReason::ZeroPeriod));
         }
-        self.enter_polled(name, when, schedule, |wakes| Series::new(wakes, make))
-            .map_err(|rejected| rejected.map(Series::into_make))
+        self.enter_polled(name, when, schedule, |wakes| Remade::new(wakes, make))
+            .map_err(|rejected| rejected.map(Remade::into_make))
     }
 
     fn enter_polled<T, B>(

@@ -14,7 +14,7 @@ use crate::task::{RunOutcome, TaskInfo};
 ///
 /// | metric | kind | label besides `pool` |
 /// |---|---|---|
-/// | `punctual_runs_total` | counter | `outcome`: `returned`, `pending`, `panicked` |
+/// | `punctual_runs_total` | counter | `outcome`: `returned`, `failed`, `pending`, `panicked` |
 /// | `punctual_lateness_seconds` | histogram: start of a run after its deadline | |
 /// | `punctual_workers` | gauge: worker threads | |
 /// | `punctual_spawn_failures_total` | counter: threads that could not be started | |
@@ -31,6 +31,7 @@ use crate::task::{RunOutcome, TaskInfo};
 /// ```
 pub struct MetricsObserver {
     returned: Counter,
+    failed: Counter,
     pending: Counter,
     panicked: Counter,
     lateness: Histogram,
@@ -58,6 +59,7 @@ impl MetricsObserver {
         let runs = |outcome| metrics::counter!(RUNS, "pool" => pool.clone(), "outcome" => outcome);
         Self {
             returned: runs("returned"),
+            failed: runs("failed"),
             pending: runs("pending"),
             panicked: runs("panicked"),
             lateness: metrics::histogram!(LATENESS, "pool" => pool.clone()),
@@ -76,6 +78,7 @@ impl Observer for MetricsObserver {
     fn after_run(&self, _: TaskInfo<'_>, outcome: RunOutcome<'_>) {
         match outcome {
             RunOutcome::Returned => self.returned.increment(1),
+            RunOutcome::Failed(_) => self.failed.increment(1),
             RunOutcome::Pending => self.pending.increment(1),
             RunOutcome::Panicked(_) => self.panicked.increment(1),
         }

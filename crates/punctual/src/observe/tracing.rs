@@ -75,8 +75,12 @@ impl Observer for TracingObserver {
             return;
         };
         span.record("outcome", text(outcome));
-        if let RunOutcome::Panicked(panic) = outcome {
-            error!(target: "punctual", panic = panic.message(), "a task panicked");
+        match outcome {
+            RunOutcome::Panicked(panic) => {
+                error!(target: "punctual", panic = panic.message(), "a task panicked");
+            }
+            RunOutcome::Failed(error) => error!(target: "punctual", error = %error, "a run failed"),
+            RunOutcome::Returned | RunOutcome::Pending => {}
         }
     }
 
@@ -104,6 +108,7 @@ impl Observer for TracingObserver {
 fn text(outcome: RunOutcome<'_>) -> &'static str {
     match outcome {
         RunOutcome::Returned => "returned",
+        RunOutcome::Failed(_) => "failed",
         RunOutcome::Pending => "pending",
         RunOutcome::Panicked(_) => "panicked",
     }

@@ -11,6 +11,7 @@ use punctual_engine::{RunState, RunTimes, Tick};
 use super::core::{Core, Then};
 use super::{Acted, Pool};
 use crate::future::Wakes;
+use crate::park::Parker;
 use crate::series::Due;
 use crate::task::{TaskRef, Turn};
 
@@ -32,7 +33,7 @@ impl Core {
     }
 
     /// Whoever is called for a task that has just been queued, and a new worker if it takes one.
-    fn attend(&mut self, wake: Option<Arc<crate::park::Parker>>) -> Then {
+    fn attend(&mut self, wake: Option<Arc<Parker>>) -> Then {
         let comes = wake.is_some() || self.waiting.called() > 0;
         let grow = self.state < RunState::Stop && self.wants_worker(true, comes);
         let spawn = grow.then(|| self.add_worker());
