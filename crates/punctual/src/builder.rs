@@ -15,6 +15,7 @@ use crate::observe::Observer;
 use crate::policy::{OnCancel, OnDrop, Rejection};
 use crate::pool::{Parts, Pool, Sizes, Spawner, ThreadSpawner};
 use crate::scheduler::Scheduler;
+use crate::unobserved::{Sink, UnobservedFailure};
 
 /// Pools without a name of their own are numbered.
 static POOLS: AtomicU64 = AtomicU64::new(1);
@@ -45,6 +46,7 @@ pub struct Builder {
     rejection: Rejection,
     clock: Option<Arc<dyn Clock>>,
     observer: Option<Arc<dyn Observer>>,
+    unobserved: Option<Sink>,
     decorator: Option<Arc<dyn Decorator>>,
     spawner: Option<Arc<dyn Spawner>>,
     thread_name: Option<String>,
@@ -71,6 +73,7 @@ impl Builder {
             rejection: Rejection::default(),
             clock: None,
             observer: None,
+            unobserved: None,
             decorator: None,
             spawner: None,
             thread_name: None,
@@ -166,6 +169,28 @@ impl Builder {
         self
     }
 
+    /// Where failures go that nobody has looked at: a handle was dropped with the failure unread, or a periodic task was
+    /// ended by it. By default to [`Observer::unobserved`], which by default, and if there is no observer, writes one line
+    /// to standard error; with this, to `sink` and to the observer.
+    ///
+    /// It is called without any lock held, in whichever thread has the last grip on the task, and should be quick.
+    ///
+    /// ```
+    /// use punctual::Executor;
+    /// use std::sync::mpsc;
+    ///
+    /// let (sender, failures) = mpsc::channel();
+    /// let tell = move |failure: &punctual::UnobservedFailure| sender.send(failure.to_string()).unwrap();
+    /// let pool = Executor::builder().unobserved(tell).build()?;
+    /// drop(pool.task(|| panic!("out of paper")).name("print").start::<()>()?);
+    /// assert_eq!(failures.recv()?, "task #0 \"print\" failed and nobody looked: the task panicked: out of paper");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn unobserved(mut self, sink: impl Fn(&UnobservedFailure) + Send + Sync + 'static) -> Self {
+        self.unobserved = Some(Arc::new(sink));
+        self
+    }
+
     /// Wraps every task. By default tasks are plain.
     pub fn decorator(mut self, decorator: impl Decorator) -> Self {
         self.decorator = Some(Arc::new(decorator));
@@ -219,6 +244,7 @@ impl Builder {
         let pool = Pool::new(Parts {
             clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
             observer: self.observer,
+            unobserved: self.unobserved,
             decorator: self.decorator,
             record_lateness: self.record_lateness,
             timer_slack: self.timer_slack,

@@ -110,7 +110,7 @@ impl<T: Send + 'static> FutureTask<T> {
     fn perform(&self, again: bool) -> Ended {
         let _enter = Enter::new(self.erased.clone(), Turn::NONE, Host::Nobody(Arc::clone(&self.clock)));
         let (turn, started) = (Turn::NONE, Tick::ZERO);
-        let run = Run { observer: None, turn, started, again, count: &|| (), judge: None };
+        let run = Run { observer: None, reporter: None, turn, started, again, count: &|| (), judge: None };
         self.erased.perform(&run)
     }
 

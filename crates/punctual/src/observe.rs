@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::error::Panic;
 use crate::task::{RunOutcome, TaskInfo};
+use crate::unobserved::UnobservedFailure;
 
 #[cfg(feature = "metrics")]
 pub use self::metrics::MetricsObserver;
@@ -46,6 +47,12 @@ pub trait Observer: Send + Sync + 'static {
     /// to stop, and did not. Called in the thread for timeouts, once for each such run.
     fn overrunning(&self, task: TaskInfo<'_>, took: Duration) {
         let _ = (task, took);
+    }
+
+    /// Called for a failure that nobody has looked at: a handle was dropped with the failure unread, or a periodic task
+    /// was ended by it. By default it is written to standard error, in one line.
+    fn unobserved(&self, failure: &UnobservedFailure) {
+        failure.print();
     }
 
     /// Called once, when no task and no worker is left, before the executor counts as terminated.

@@ -28,6 +28,7 @@ use crate::pool::{Parts, Pool, Sizes};
 use crate::scheduler::{Scheduler, unwrap_once};
 use crate::sync::Mutex;
 use crate::task::{Once, Task, Traits, Turn, allocate};
+use crate::unobserved::UnobservedFailure;
 use crate::when::When;
 
 /// Idle time after which the thread for limits goes.
@@ -111,6 +112,7 @@ fn build(pool: &Pool) -> Scheduler {
     let limits = Pool::new(Parts {
         clock: Arc::clone(&pool.clock),
         observer: pool.observer.clone().map(|observer| Arc::new(Backstage(observer)) as _),
+        unobserved: pool.reporter.sink.clone(),
         decorator: None,
         record_lateness: false,
         timer_slack: pool.timer_slack,
@@ -143,6 +145,10 @@ impl Observer for Backstage {
 
     fn contained(&self, place: Place, panic: &Panic) {
         self.0.contained(place, panic);
+    }
+
+    fn unobserved(&self, failure: &UnobservedFailure) {
+        self.0.unobserved(failure);
     }
 }
 

@@ -84,8 +84,9 @@ impl UnrunTask {
         let enter = Enter::new(task.clone(), self.turn, Host::Pool(Arc::downgrade(pool)));
         let count = || pool.core.lock().counts.completed += 1;
         let again = task.header().schedule().is_periodic();
-        let (observer, turn, started) = (pool.observer.as_deref(), self.turn, pool.clock.now());
-        let run = Run { observer, turn, started, again, count: &count, judge: None };
+        let (observer, turn) = (pool.observer.as_deref(), self.turn);
+        let (reporter, started) = (Some(&pool.reporter), pool.clock.now());
+        let run = Run { observer, reporter, turn, started, again, count: &count, judge: None };
         let ended = task.perform(&run);
         drop(enter);
         if matches!(ended, Ended::Again) {

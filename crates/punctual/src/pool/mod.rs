@@ -61,12 +61,14 @@ use crate::registry::Registry;
 use crate::sync::Mutex;
 use crate::task::{EndedEarly, Task, TaskInfo, TaskRef, TaskState, Turn, Typed};
 use crate::timeout::Limits;
+use crate::unobserved::{Reporter, Sink, UnobservedFailure, is_failure};
 use crate::unwind;
 
 pub(crate) struct Pool {
     /// Immutable after build, like all fields up to `core`.
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) reporter: Arc<Reporter>,
     pub(crate) decorator: Option<Arc<dyn Decorator>>,
     /// Where workers record how late runs begin, if that was asked for.
     pub(crate) lateness: Option<Recorder>,
@@ -93,6 +95,7 @@ enum Acted {
 pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) unobserved: Option<Sink>,
     pub(crate) decorator: Option<Arc<dyn Decorator>>,
     pub(crate) record_lateness: bool,
     pub(crate) timer_slack: Duration,
@@ -107,9 +110,11 @@ pub(crate) struct Parts {
 
 impl Pool {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        let reporter = Reporter { observer: parts.observer.clone(), sink: parts.unobserved };
         Arc::new(Self {
             clock: parts.clock,
             observer: parts.observer,
+            reporter: Arc::new(reporter),
             decorator: parts.decorator,
             lateness: parts.record_lateness.then(Recorder::new),
             timer_slack: parts.timer_slack,
@@ -303,8 +308,16 @@ impl Pool {
 
     /// Ends a task that is no longer queued; false if it is over.
     pub(crate) fn end(&self, task: &dyn Task, error: TaskError) -> bool {
+        let failure = is_failure(&error).then(|| error.clone());
         let ended = task.end(error, &mut |was| self.core.lock().count_ended(was));
-        self.ended(ended)
+        let ended = self.ended(ended);
+        if let Some(failure) = failure.filter(|_| ended) {
+            // What ends a task from outside of a run is a plan or a series that failed.
+            let turn = task.header().turn().unwrap_or(Turn::NONE);
+            let info = TaskInfo::new(task.header(), turn, None);
+            self.reporter.report(&UnobservedFailure::new(info, failure));
+        }
+        ended
     }
 
     fn ended(&self, ended: EndedEarly) -> bool {

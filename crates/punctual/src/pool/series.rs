@@ -66,8 +66,9 @@ impl Worker<'_> {
         let watch = series.watch(pool, task, started);
         let (observer, count) = (pool.observer.as_deref(), &|| self.tally.finish());
         let turn = Turn { deadline, id: header.id() };
-        let run = Run { observer, turn, started: started.tick, again: false, count, judge: Some(&judge) };
-        self.record_lateness(turn, started.tick);
+        let (reporter, started) = (Some(&pool.reporter), started.tick);
+        let run = Run { observer, reporter, turn, started, again: false, count, judge: Some(&judge) };
+        self.record_lateness(turn, started);
         let ended = task.perform(&run);
         drop(watch);
         match (ended, next.take()) {

@@ -137,7 +137,8 @@ impl Worker<'_> {
         let now = if again { pool.clock.now() } else { now };
         let extra = again && task.header().set_triggered(false);
         let (observer, count) = (pool.observer.as_deref(), || self.tally.finish());
-        let run = Run { observer, turn, started: now, again, count: &count, judge: None };
+        let reporter = Some(&pool.reporter);
+        let run = Run { observer, reporter, turn, started: now, again, count: &count, judge: None };
         self.record_lateness(turn, now);
         match task.perform(&run) {
             Ended::Finished | Ended::Late => {}

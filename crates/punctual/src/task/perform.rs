@@ -5,17 +5,22 @@
 //! hooks have seen the run before anybody can act on its result. A before-hook that panics takes the place of
 //! the body: the task ends with that panic, and there is no after-hook.
 
+use std::sync::Arc;
+
 use punctual_engine::Tick;
 
 use super::cell::{Body, Cell, Typed, Work};
 use super::{RunOutcome, TaskInfo, Turn};
 use crate::error::{Abandoned, Panic, TaskError};
 use crate::observe::{Observer, Place};
+use crate::unobserved::{Reporter, UnobservedFailure, Unread, is_failure};
 use crate::unwind;
 
 /// What surrounds a run.
 pub(crate) struct Run<'a> {
     pub(crate) observer: Option<&'a dyn Observer>,
+    /// Who learns of a failure that nobody reads.
+    pub(crate) reporter: Option<&'a Arc<Reporter>>,
     pub(crate) turn: Turn,
     pub(crate) started: Tick,
     /// Whether a body that returned leaves the task ready for another run.
@@ -93,15 +98,34 @@ where
                 run.discard(work);
                 (run.count)();
                 let outcome = outcome.and_then(|value| value.ok_or(TaskError::Abandoned(Abandoned::Dropped)));
+                let report = outcome.as_ref().err().and_then(|error| self.report(error, run));
                 match self.complete(outcome) {
-                    Ok(()) => Ended::Finished,
+                    Ok(()) => {
+                        // Of a periodic task it is said now; of another when nobody has read it.
+                        drop(report);
+                        Ended::Finished
+                    }
                     Err(late) => {
-                        // Cancelled while it ran: nobody may have the value.
+                        // Cancelled while it ran: nobody may have the value, or can learn of a failure.
+                        drop(report.or_else(|| self.take_unread()));
                         run.contain(Place::Destructor, unwind::discard(late));
                         Ended::Late
                     }
                 }
             }
+        }
+    }
+
+    /// What is to be said of a failure when the outcome has been published. For a task that runs once, and is not over,
+    /// it stays with the task until somebody reads the outcome.
+    #[cold]
+    fn report(&self, error: &TaskError, run: &Run<'_>) -> Option<Unread> {
+        let reporter = run.reporter.filter(|_| is_failure(error))?;
+        let info = TaskInfo::new(self.header(), run.turn, Some(run.started));
+        let unread = Unread::new(reporter, UnobservedFailure::new(info, error.clone()));
+        match self.header().schedule().is_periodic() {
+            true => Some(unread),
+            false => self.keep_unread(unread),
         }
     }
 

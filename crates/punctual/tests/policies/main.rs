@@ -18,4 +18,5 @@ mod overlap;
 mod plans;
 mod retries;
 mod timeouts;
+mod unobserved;
 mod wall;

@@ -40,6 +40,7 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Backoff, UnsafeCell};
 use crate::task::waiters::Waiters;
 use crate::task::{TaskId, TaskState, Turn};
+use crate::unobserved::Unread;
 
 #[repr(C)]
 pub(crate) struct Header {
@@ -107,6 +108,8 @@ pub(super) struct Links {
     pub(super) waiters: Waiters,
     /// Waits inside the running body that are to return when it is interrupted.
     pub(super) watchers: Vec<Waker>,
+    /// A failure that nobody has read.
+    pub(super) unread: Option<Unread>,
 }
 
 /// Where a task is in its life, and so what its payload is.

@@ -31,6 +31,7 @@ fn task(bodies: &Drops, values: &Drops) -> TypedRef<Counted> {
 fn perform(cell: &dyn Task) -> Ended {
     cell.perform(&Run {
         observer: None,
+        reporter: None,
         turn: Turn::NONE,
         started: Tick::ZERO,
         again: false,

@@ -48,6 +48,7 @@ use super::waiters::Waiters;
 use crate::decorate::Decoration;
 use crate::error::{Abandoned, Panic, TaskError};
 use crate::sync::UnsafeCell;
+use crate::unobserved::Unread;
 use crate::unwind;
 
 use header::{Guard, Phase};
@@ -225,6 +226,31 @@ impl<T, B> Cell<T, B> {
         self.payload.with_mut(|payload| unsafe { (*payload).outcome.as_ref().err().cloned() })
     }
 
+    /// Unlocks. If that is an outcome, and a failure, it counts as read.
+    fn read(mut guard: Guard<'_>, outcome: Option<Result<T, TaskError>>) -> Option<Result<T, TaskError>> {
+        if matches!(outcome, Some(Err(_))) {
+            let unread = guard.links(|links| links.unread.take()).flatten();
+            drop(guard);
+            unread.into_iter().for_each(Unread::read);
+        }
+        outcome
+    }
+
+    /// Keeps the report of a failure that is about to be published until somebody reads the outcome. Comes back if the
+    /// task was ended meanwhile.
+    pub(super) fn keep_unread(&self, unread: Unread) -> Option<Unread> {
+        let mut guard = self.header.lock();
+        if !guard.phase().is_open() {
+            return Some(unread);
+        }
+        guard.links_of_own(|links| links.unread = Some(unread));
+        None
+    }
+
+    pub(super) fn take_unread(&self) -> Option<Unread> {
+        self.header.lock().links(|links| links.unread.take()).flatten()
+    }
+
     // ---- transitions
 
     pub(crate) fn decorate(&self, decoration: Box<dyn Decoration>) {
@@ -339,7 +365,9 @@ where
     }
 
     fn failure(&self) -> Option<TaskError> {
-        self.error(&mut self.header.lock())
+        let mut guard = self.header.lock();
+        let error = self.error(&mut guard)?;
+        Self::read(guard, Some(Err(error)))?.err()
     }
 
     fn perform(&self, run: &Run<'_>) -> Ended {
@@ -423,14 +451,16 @@ where
     }
 
     fn take(&self) -> Option<Result<T, TaskError>> {
-        self.take_outcome(&mut self.header.lock())
+        let mut guard = self.header.lock();
+        let outcome = self.take_outcome(&mut guard);
+        Self::read(guard, outcome)
     }
 
     fn poll(&self, waker: &Waker) -> Option<Result<T, TaskError>> {
         let mut guard = self.header.lock();
         let outcome = self.take_outcome(&mut guard);
         if outcome.is_some() || !guard.links(|links| links.waiters.wants_future(waker)).unwrap_or(true) {
-            return outcome;
+            return Self::read(guard, outcome);
         }
         // Cloning a waker is user code: do it unlocked, and look again.
         drop(guard);
@@ -441,12 +471,13 @@ where
             let old = guard.links_of_own(|links| links.waiters.set_future(waker));
             drop(guard);
             let _ = unwind::discard(old);
+            None
         } else {
-            drop(guard);
+            let outcome = Self::read(guard, outcome);
             // A panic here would take the value with it.
             let _ = unwind::discard(waker);
+            outcome
         }
-        outcome
     }
 
     fn complete_early(
