@@ -124,11 +124,11 @@ public final class Bench {
         int producers = get("producers", 1);
         // Compile first, then again with the real size of the queue.
         Peer small = Peer.start(peer, 1);
-        timeoutPass(small, 1_000, 100_000, producers);
+        timeoutPass(small, 1_000, 100_000, producers, 30);
         small.stop();
         Peer pool = Peer.start(peer, get("workers", 1));
         long before = Machine.live();
-        double nanos = timeoutPass(pool, pending, operations, producers);
+        double nanos = timeoutPass(pool, pending, operations, producers, get("seconds", 30));
         check(RAN.sum() == 0, "a task ran early, or although it was cancelled");
         checkPending(pool, pending / producers * producers);
         double perTask = (double) (Machine.live() - before) / pending;
@@ -142,7 +142,8 @@ public final class Bench {
         put("settle_ms", settle / 1e6);
     }
 
-    private static double timeoutPass(Peer pool, int pending, int operations, int producers) throws Exception {
+    private static double timeoutPass(Peer pool, int pending, int operations, int producers, long seconds)
+            throws Exception {
         int each = operations / producers;
         long begun = System.nanoTime();
         LongAdder missed = new LongAdder();
@@ -150,31 +151,32 @@ public final class Bench {
             SplittableRandom random = new SplittableRandom(thread);
             Object[] handles = new Object[pending / producers];
             for (int at = 0; at < handles.length; at++) {
-                handles[at] = pool.schedule(RAN::increment, timeoutDelay(random));
+                handles[at] = pool.schedule(RAN::increment, timeoutDelay(seconds, random));
             }
-            missed.add(pairs(pool, handles, each / 2, random));
+            missed.add(pairs(pool, handles, each / 2, seconds, random));
             return () -> {
-                missed.add(pairs(pool, handles, each, random));
+                missed.add(pairs(pool, handles, each, seconds, random));
                 return 0;
             };
         });
-        if (System.nanoTime() - begun > 24_000_000_000L) {
+        if (System.nanoTime() - begun > seconds * 800_000_000L) {
             throw new Peer.Unsupported("too slow: tasks came due before it was done");
         }
         check(missed.sum() == 0, missed.sum() + " cancels were refused, yet nothing was due");
         return (double) took / ((long) each * producers);
     }
 
-    private static long timeoutDelay(SplittableRandom random) {
-        return 25_000_000_000L + random.nextLong(10_000_000_000L);
+    private static long timeoutDelay(long seconds, SplittableRandom random) {
+        long sixth = seconds * 1_000_000_000L / 6;
+        return 5 * sixth + random.nextLong(2 * sixth);
     }
 
-    private static int pairs(Peer pool, Object[] handles, int operations, SplittableRandom random) {
+    private static int pairs(Peer pool, Object[] handles, int operations, long seconds, SplittableRandom random) {
         int missed = 0;
         for (int i = 0; i < operations; i++) {
             int at = random.nextInt(handles.length);
             Object old = handles[at];
-            handles[at] = pool.schedule(RAN::increment, timeoutDelay(random));
+            handles[at] = pool.schedule(RAN::increment, timeoutDelay(seconds, random));
             missed += pool.cancel(old) ? 0 : 1;
         }
         return missed;

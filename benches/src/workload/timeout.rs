@@ -1,4 +1,5 @@
 //! W2, W10: with `pending` tasks waiting, each operation schedules one for 30 ± 5 s and cancels a random earlier one.
+//! With very many, `seconds=300` gives time to fill.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -11,8 +12,10 @@ use crate::{Outcome, Trouble, clock, failed, os, verify};
 
 static RAN: AtomicU64 = AtomicU64::new(0);
 
-pub(crate) fn delay(random: &mut fastrand::Rng) -> Duration {
-    Duration::from_nanos(25_000_000_000 + random.u64(..10_000_000_000))
+/// Within a sixth of `seconds`.
+fn delay(seconds: u64, random: &mut fastrand::Rng) -> Duration {
+    let sixth = seconds * 1_000_000_000 / 6;
+    Duration::from_nanos(5 * sixth + random.u64(..2 * sixth))
 }
 
 fn count() {
@@ -23,6 +26,7 @@ pub(crate) fn run<P: Peer>(args: &Args) -> Outcome {
     let pending: usize = args.get("pending", 100_000)?;
     let operations: usize = args.get("n", 200_000)?;
     let producers: usize = args.get("producers", 1)?;
+    let seconds: u64 = args.get("seconds", 30)?;
     let peer: P = peer::start(args.get("workers", 1)?)?;
     let each = operations / producers;
     let begun = clock::now();
@@ -30,12 +34,12 @@ pub(crate) fn run<P: Peer>(args: &Args) -> Outcome {
         let mut random = fastrand::Rng::with_seed(thread as u64);
         let mut producer = peer.producer();
         let mut handles: Vec<_> =
-            (0..pending / producers).map(|_| producer.schedule(delay(&mut random), count)).collect();
+            (0..pending / producers).map(|_| producer.schedule(delay(seconds, &mut random), count)).collect();
         let mut pairs = move |operations: usize| {
             let mut missed = 0;
             for _ in 0..operations {
                 let at = random.usize(..handles.len());
-                let new = producer.schedule(delay(&mut random), count);
+                let new = producer.schedule(delay(seconds, &mut random), count);
                 let old = std::mem::replace(&mut handles[at], new);
                 missed += usize::from(producer.cancel(old)? == Some(false));
             }
@@ -55,7 +59,7 @@ pub(crate) fn run<P: Peer>(args: &Args) -> Outcome {
     let missed: usize = results.iter().map(|(missed, ..)| missed).sum();
     let left: usize = results.iter().map(|(_, left, _)| left).sum();
     let grown = results.iter().map(|(.., grown)| *grown).max().unwrap_or(0);
-    if clock::now() - begun > 24_000_000_000 {
+    if clock::now() - begun > seconds * 800_000_000 {
         return Err(Trouble::Unsupported("too slow: tasks came due before it was done"));
     }
     if missed > 0 {

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 /// A process that takes longer is killed and has failed.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
 pub(crate) struct Programs {
