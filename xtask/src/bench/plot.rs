@@ -185,6 +185,25 @@ mod tests {
     }
 
     #[test]
+    fn the_page_shows_what_growth_draws_and_nothing_else() {
+        use super::super::cases::{Scale, cases};
+        use super::super::results::{Measured, Row, to_json};
+        let is_growing = |id: &str| super::super::cases::GROWING.contains(&id);
+        let measured = cases(&Scale::growth()).into_iter().filter(|case| is_growing(case.id)).map(|case| {
+            let sample = [case.figure.0, "p99_us"].map(|key| (key.to_owned(), 1.0)).to_vec();
+            Measured { rows: vec![Row { peer: "jdk", samples: vec![sample], trouble: None }], case }
+        });
+        let json = to_json(&[], 1, &measured.collect::<Vec<_>>());
+        let mut drawn: Vec<_> =
+            charts(&Value::parse(&json).unwrap()).into_iter().map(|chart| chart.name).collect();
+        let page = include_str!("../../../docs/performance.md").split("(plots/").skip(1);
+        let mut shown: Vec<_> = page.map(|rest| rest.split(".svg)").next().unwrap().to_owned()).collect();
+        drawn.sort_unstable();
+        shown.sort_unstable();
+        assert_eq!(shown, drawn);
+    }
+
+    #[test]
     fn everything_drawn_is_a_number_and_has_a_name() {
         for chart in charts(&Value::parse(SAMPLE).unwrap()) {
             let svg = chart.svg();
