@@ -204,3 +204,47 @@ pub(super) fn shown_after(zone: &Zone, stretch: Stretch, wall: i64) -> Option<St
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::expression::{Cron, Meaning};
+    use super::*;
+
+    /// Forward by two hours at 01:00 on 10 April 2026, and back after half an hour:
+    ///
+    /// ```text
+    /// instant   00:00Z   01:00Z          01:30Z   02:00Z
+    /// wall      00:00    03:00 … 03:30   01:30    02:00
+    /// ```
+    const HASTY: &str = "AAA0BBB-2,J100/1,J100/3:30";
+    const MIDNIGHT: i64 = 1_775_779_200;
+
+    /// The minutes of that day at which an expression fires.
+    fn minutes(text: &str, gap: Gap, overlap: WallOverlap) -> Vec<i64> {
+        let (cron, zone) = (Cron::parse(text).unwrap(), Zone::posix(HASTY));
+        let Meaning::Pattern { pattern, .. } = &cron.meaning else { panic!("{text} is a period") };
+        let resolver = Resolver { pattern, zone: &zone, gap, overlap };
+        let runs = std::iter::successors(resolver.next(MIDNIGHT), |hit| resolver.next(hit.at + 1));
+        runs.map(|hit| (hit.at - MIDNIGHT) / 60).take_while(|minute| *minute < 720).collect()
+    }
+
+    #[test]
+    fn a_time_that_is_skipped_and_then_shown_after_all_is_not_moved() {
+        for gap in [Gap::FirstValid, Gap::Skip, Gap::Shift] {
+            assert_eq!(minutes("45 1 * * *", gap, WallOverlap::First), [105], "{gap:?}");
+            assert_eq!(minutes("15 2 * * *", gap, WallOverlap::First), [135], "{gap:?}");
+        }
+        // 01:15 is never shown.
+        assert_eq!(minutes("15,45 1 * * *", Gap::FirstValid, WallOverlap::First), [60, 105]);
+        assert_eq!(minutes("15,45 1 * * *", Gap::Shift, WallOverlap::First), [75, 105]);
+        assert_eq!(minutes("15,45 1 * * *", Gap::Skip, WallOverlap::First), [105]);
+    }
+
+    #[test]
+    fn passes_are_told_apart_by_what_the_wall_shows_not_by_how_the_offset_changed() {
+        assert_eq!(minutes("15 3 * * *", Gap::FirstValid, WallOverlap::First), [75]);
+        assert_eq!(minutes("15 3 * * *", Gap::FirstValid, WallOverlap::Second), [195]);
+        assert_eq!(minutes("15 3 * * *", Gap::FirstValid, WallOverlap::Both), [75, 195]);
+        assert_eq!(minutes("45 3 * * *", Gap::FirstValid, WallOverlap::Second), [225]);
+    }
+}

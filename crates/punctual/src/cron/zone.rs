@@ -54,6 +54,12 @@ impl Zone {
         Self { name: "UTC".to_owned(), rules: TimeZone::UTC }
     }
 
+    /// A zone that no parliament would decree.
+    #[cfg(test)]
+    pub(super) fn posix(rules: &str) -> Self {
+        Self { name: rules.to_owned(), rules: TimeZone::posix(rules).unwrap() }
+    }
+
     /// The zone of that name; `local` is the one of the system.
     pub(super) fn named(name: &str) -> Result<Self, CronError> {
         if name.eq_ignore_ascii_case("local") {
