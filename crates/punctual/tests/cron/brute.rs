@@ -109,7 +109,8 @@ impl Watched {
 /// An expression, with the answers of the naive reading kept in tables.
 pub(crate) struct Matcher {
     naive: Naive,
-    times: Vec<bool>,
+    /// Hours, minutes, seconds.
+    times: [Vec<bool>; 3],
     dates: std::cell::RefCell<BTreeMap<i64, bool>>,
     pub(crate) follows_the_clock: bool,
 }
@@ -117,23 +118,22 @@ pub(crate) struct Matcher {
 impl Matcher {
     pub(crate) fn new(text: &str) -> Self {
         let naive = Naive::new(text);
-        // The time of the day, hour by hour, minute by minute, second by second.
-        let part = |f: &dyn Fn(i8) -> bool, size: i8| (0..size).map(f).collect::<Vec<_>>();
-        let (hours, minutes, seconds) = (
-            part(&|hour| naive.matches_hour(hour), 24),
-            part(&|minute| naive.matches_minute(minute), 60),
-            part(&|second| naive.matches_second(second), 60),
-        );
-        let times = (0..DAY as usize)
-            .map(|at| hours[at / 3600] && minutes[at / 60 % 60] && seconds[at % 60])
-            .collect();
+        let table = |admits: &dyn Fn(i8) -> bool, size: i8| (0..size).map(admits).collect();
+        let times = [
+            table(&|hour| naive.matches_hour(hour), 24),
+            table(&|minute| naive.matches_minute(minute), 60),
+            table(&|second| naive.matches_second(second), 60),
+        ];
         let follows_the_clock = naive.follows_the_clock();
         Self { naive, times, dates: Default::default(), follows_the_clock }
     }
 
     pub(crate) fn admits(&self, wall: i64) -> bool {
-        let (day, second) = (wall.div_euclid(DAY), wall.rem_euclid(DAY));
-        self.times[second as usize]
+        let (day, second) = (wall.div_euclid(DAY), wall.rem_euclid(DAY) as usize);
+        let [hours, minutes, seconds] = &self.times;
+        hours[second / 3600]
+            && minutes[second / 60 % 60]
+            && seconds[second % 60]
             && *self
                 .dates
                 .borrow_mut()

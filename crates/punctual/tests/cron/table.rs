@@ -72,6 +72,21 @@ fn the_second_pass_and_both_passes_come_on_request_and_in_order() {
 }
 
 #[test]
+fn the_second_pass_is_not_lost_if_the_date_comes_only_once() {
+    // After the first pass, the next time on the wall is a year ahead, or nowhere.
+    for text in ["30 1 1 11 *", "0 30 1 1 11 ? 2026"] {
+        let once = schedule(text, NEW_YORK);
+        let runs = |policy| walls(&once.clone().overlap(policy), "2026-11-01T04:00Z", "2026-11-02T04:00Z");
+        assert_eq!(runs(WallOverlap::First), ["11-01 01:30 EDT"], "{text}");
+        assert_eq!(runs(WallOverlap::Second), ["11-01 01:30 EST"], "{text}");
+        assert_eq!(runs(WallOverlap::Both), ["11-01 01:30 EDT", "11-01 01:30 EST"], "{text}");
+    }
+    let follows = schedule("0 30 1-5/4 1 11 ? 2026", NEW_YORK);
+    let runs = walls(&follows, "2026-11-01T04:00Z", "2026-11-02T04:00Z");
+    assert_eq!(runs, ["11-01 01:30 EDT", "11-01 01:30 EST", "11-01 05:30 EST"]);
+}
+
+#[test]
 fn an_occurrence_says_which_pass_it_is() {
     let both = schedule("30 1 * * *", NEW_YORK).overlap(WallOverlap::Both);
     let runs: Vec<_> = both.occurrences(instant("2026-10-31T04:00Z")).take(3).collect();

@@ -1,6 +1,6 @@
 //! Every zone of the database, around every kind of change of its clocks, against the walk.
 
-use crate::brute::{DAY, GAPS, HOUR, Matcher, OVERLAPS, Walk, Watched};
+use crate::brute::{DAY, GAPS, HOUR, Matcher, OVERLAPS, Walk, Watched, datetime};
 use crate::support::{at, schedule, seconds};
 use jiff::Timestamp;
 use jiff::tz::{self, TimeZone};
@@ -75,9 +75,20 @@ fn every_policy_holds_around_every_kind_of_change_in_every_zone() {
                 compare_all(&walk, matcher, text, &name, from, to);
                 compared += 1;
             }
+            for text in on_the_day(change + before.min(after)) {
+                compare_all(&walk, &Matcher::new(&text), &text, &name, from, to);
+            }
         }
     }
     assert!(compared > 2000, "only {compared} comparisons");
+}
+
+/// Expressions for the hours around a wall time, on its date alone: the time before and after is far away.
+fn on_the_day(wall: i64) -> [String; 2] {
+    let at = datetime(wall);
+    let (year, month, day, hour) = (at.year(), at.month(), at.day(), at.hour());
+    let (earlier, later) = ((hour + 23) % 24, (hour + 1) % 24);
+    [format!("5/20 {earlier},{hour},{later} {day} {month} *"), format!("0 */15 * {day} {month} ? {year}")]
 }
 
 /// Compares schedule and walk under all policies.
