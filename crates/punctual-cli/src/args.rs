@@ -1,0 +1,70 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::exit::EXIT_CODES;
+
+/// Runs commands on schedules: every so often, by cron with time zones, or once.
+#[derive(Parser, Debug)]
+#[command(name = "punctual", version, propagate_version = true, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Cmd,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Cmd {
+    /// Says everything that is wrong with a schedule, line by line
+    Check(CheckArgs),
+    /// Prints a completion script for a shell
+    Completions {
+        /// The shell to complete for
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page, as roff: `punctual man | man -l -`
+    Man,
+}
+
+/// `punctual check`
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    /// The schedule, a TOML file
+    pub(crate) schedule: PathBuf,
+    /// Says nothing if all is well
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// For the manual of `punctual run`.
+pub(crate) const RUN_HELP: &str = "Signals:
+  SIGTERM, SIGINT   begin nothing new and wait for what runs; a second one stops it (SIGTERM,
+                    and SIGKILL after the job's `grace`), a third one kills it
+  SIGHUP            read the schedule again; jobs that are the same go on undisturbed
+
+The schedule:
+  [job.backup]
+  command = \"pg_dump shop | gzip > shop.gz\"   # for the shell, or [\"program\", \"argument\"]
+  cron = \"30 2 * * *\"        # or every = \"10s\", fixed-delay = \"5m\", at = 2026-12-24T18:00:00
+  timezone = \"Europe/Berlin\" # for cron and at; the machine's by default
+  directory = \"/var/backup\"  # from where the schedule is; that is also the default
+  environment = { PGUSER = \"shop\" }
+  timeout = \"1h\"             # then SIGTERM to all its processes, and after `grace` SIGKILL
+  grace = \"10s\"
+  retries = 3                # after failures; pauses double from retry-delay to retry-max-delay
+  retry-delay = \"1s\"
+  retry-max-delay = \"1m\"
+  overlap = \"never\"          # or queue, replace, or a number: runs at once
+  missed = \"once\"            # or skip, burst, shift; missed-within = \"1h\" drops what is later
+  jitter = \"30s\"             # puts each run off by a random part of this
+  start-after = \"5s\"         # the first run of every and fixed-delay
+  output = \"pass\"            # or log, both, discard
+  log-directory = \"logs\"     # NAME.log; log-limit = \"10MB\", log-keep = 3
+  enabled = true
+
+  [defaults]                 # any of these but command, when and enabled
+  [settings]
+  max-running = 32           # commands at once
+  drain-timeout = \"1m\"       # after the first signal";

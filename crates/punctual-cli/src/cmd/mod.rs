@@ -1,0 +1,22 @@
+//! The commands, one file each.
+
+mod check;
+mod papers;
+
+pub(crate) use check::check;
+pub(crate) use papers::{completions, man};
+
+use std::io::Write as _;
+
+use crate::exit::Exit;
+
+/// Prints `text`. A reader that has heard enough is no error.
+fn print(text: &str) -> Exit {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("punctual: cannot write: {error}");
+            Exit::Unable
+        }
+        _ => Exit::Done,
+    }
+}

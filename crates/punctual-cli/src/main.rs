@@ -1,0 +1,34 @@
+//! The program `punctual`: runs commands on schedules.
+//!
+//! ```text
+//! main ── args ──▶ cmd/run ── file (read, check) ──▶ driver ── plan ──▶ punctual::Executor
+//!                     │ signals, watch                  │                     │ due
+//!                     ▼                                 ▼                     ▼
+//!                  reload, drain, stop               runner ◀───────────── worker
+//!                                                       │ process (start, watch, stop)
+//!                                     report ◀──────────┘ sink (our output, log files)
+//! ```
+//!
+//! When a job is due, how runs overlap, what is missed, and how retries are spaced is the library's business; what
+//! a job does is ours.
+#![forbid(unsafe_code)]
+#![allow(dead_code, unused_imports, reason = "what is read is not run yet")]
+
+mod args;
+mod cmd;
+mod exit;
+mod file;
+
+use std::process::ExitCode;
+
+use args::{Cli, Cmd};
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let exit = match Cli::parse().command {
+        Cmd::Check(args) => cmd::check(&args),
+        Cmd::Completions { shell } => cmd::completions(shell),
+        Cmd::Man => cmd::man(),
+    };
+    exit.into()
+}
