@@ -19,6 +19,9 @@ pub(crate) struct Cli {
 pub(crate) enum Cmd {
     /// Says everything that is wrong with a schedule, line by line
     Check(CheckArgs),
+    /// Says what a cron expression means and when it fires next
+    #[command(after_long_help = NEXT_HELP)]
+    Next(NextArgs),
     /// Prints a completion script for a shell
     Completions {
         /// The shell to complete for
@@ -36,6 +39,28 @@ pub(crate) struct CheckArgs {
     /// Says nothing if all is well
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+/// `punctual next`
+#[derive(Args, Debug)]
+pub(crate) struct NextArgs {
+    /// The expression, as one argument: '0 9 * * MON-FRI'
+    pub(crate) expression: String,
+    /// The time zone, by its name; `local` is the machine's
+    #[arg(long, default_value = "local", value_name = "ZONE")]
+    pub(crate) tz: String,
+    /// How many times to print
+    #[arg(short = 'n', long, default_value_t = 10, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) count: u32,
+    /// Begins after this time instead of now: 2026-03-28T12:00, in the zone unless it has an offset
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Option<String>,
+    /// The name of the job, where `H` in the expression spreads jobs out
+    #[arg(long, default_value = "job", value_name = "NAME")]
+    pub(crate) name: String,
+    /// Prints one JSON object for each time
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// For the manual of `punctual run`.
@@ -68,3 +93,7 @@ The schedule:
   [settings]
   max-running = 32           # commands at once
   drain-timeout = \"1m\"       # after the first signal";
+
+const NEXT_HELP: &str =
+    "Expressions have 5 fields (minute, hour, day of month, month, day of week), 6 (with seconds in
+front) or 7 (with years at the end), or are one of @hourly, @daily, @weekly, @monthly, @yearly.";

@@ -27,6 +27,7 @@ use clap::Parser as _;
 fn main() -> ExitCode {
     let exit = match Cli::parse().command {
         Cmd::Check(args) => cmd::check(&args),
+        Cmd::Next(args) => cmd::next(&args),
         Cmd::Completions { shell } => cmd::completions(shell),
         Cmd::Man => cmd::man(),
     };

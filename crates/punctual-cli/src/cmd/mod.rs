@@ -1,9 +1,11 @@
 //! The commands, one file each.
 
 mod check;
+mod next;
 mod papers;
 
 pub(crate) use check::check;
+pub(crate) use next::next;
 pub(crate) use papers::{completions, man};
 
 use std::io::Write as _;
