@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -22,6 +23,8 @@ pub(crate) enum Cmd {
     /// Says what a cron expression means and when it fires next
     #[command(after_long_help = NEXT_HELP)]
     Next(NextArgs),
+    /// Shows the engine at work: tens of thousands of tasks a second, and how late they are
+    Demo(DemoArgs),
     /// Prints a completion script for a shell
     Completions {
         /// The shell to complete for
@@ -61,6 +64,26 @@ pub(crate) struct NextArgs {
     /// Prints one JSON object for each time
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `punctual demo`
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// How long to go on
+    #[arg(long, default_value_t = 10, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) seconds: u64,
+    /// Tasks per second
+    #[arg(long, default_value_t = 20_000, value_name = "TASKS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) rate: u32,
+    /// Worker threads
+    #[arg(long, default_value_t = 2, value_name = "THREADS", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) workers: u16,
+}
+
+impl DemoArgs {
+    pub(crate) fn time(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
 }
 
 /// For the manual of `punctual run`.

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     let exit = match Cli::parse().command {
         Cmd::Check(args) => cmd::check(&args),
         Cmd::Next(args) => cmd::next(&args),
+        Cmd::Demo(args) => cmd::demo(&args),
         Cmd::Completions { shell } => cmd::completions(shell),
         Cmd::Man => cmd::man(),
     };

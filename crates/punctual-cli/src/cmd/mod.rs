@@ -1,10 +1,12 @@
 //! The commands, one file each.
 
 mod check;
+mod demo;
 mod next;
 mod papers;
 
 pub(crate) use check::check;
+pub(crate) use demo::demo;
 pub(crate) use next::next;
 pub(crate) use papers::{completions, man};
 
