@@ -18,6 +18,7 @@ mod args;
 mod cmd;
 mod exit;
 mod file;
+mod process;
 
 use std::process::ExitCode;
 
