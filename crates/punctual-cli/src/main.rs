@@ -15,10 +15,14 @@
 #![allow(dead_code, unused_imports, reason = "what is read is not run yet")]
 
 mod args;
+mod board;
 mod cmd;
 mod exit;
 mod file;
+mod log_file;
 mod process;
+mod report;
+mod sink;
 
 use std::process::ExitCode;
 
