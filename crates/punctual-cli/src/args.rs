@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit::EXIT_CODES;
 
@@ -18,6 +18,9 @@ pub(crate) struct Cli {
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Cmd {
+    /// Runs the jobs of a schedule, in the foreground, until it is told to end
+    #[command(after_long_help = RUN_HELP)]
+    Run(RunArgs),
     /// Says everything that is wrong with a schedule, line by line
     Check(CheckArgs),
     /// Says what a cron expression means and when it fires next
@@ -32,6 +35,31 @@ pub(crate) enum Cmd {
     },
     /// Prints the manual page, as roff: `punctual man | man -l -`
     Man,
+}
+
+/// `punctual run`
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// The schedule, a TOML file
+    pub(crate) schedule: PathBuf,
+    /// Prints one JSON object per event, one on each line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Shows a table below the lines: on a terminal, always or never
+    #[arg(long, value_enum, default_value_t = When::Auto, value_name = "WHEN", conflicts_with = "json")]
+    pub(crate) table: When,
+    /// Does not look whether the file has changed; SIGHUP still makes it read again
+    #[arg(long)]
+    pub(crate) no_watch: bool,
+}
+
+/// When something is done.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+pub(crate) enum When {
+    /// If the output is a terminal
+    Auto,
+    Always,
+    Never,
 }
 
 /// `punctual check`
@@ -86,7 +114,6 @@ impl DemoArgs {
     }
 }
 
-/// For the manual of `punctual run`.
 pub(crate) const RUN_HELP: &str = "Signals:
   SIGTERM, SIGINT   begin nothing new and wait for what runs; a second one stops it (SIGTERM,
                     and SIGKILL after the job's `grace`), a third one kills it

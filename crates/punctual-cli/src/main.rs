@@ -12,17 +12,20 @@
 //! When a job is due, how runs overlap, what is missed, and how retries are spaced is the library's business; what
 //! a job does is ours.
 #![forbid(unsafe_code)]
-#![allow(dead_code, unused_imports, reason = "what is read is not run yet")]
 
 mod args;
 mod board;
 mod cmd;
+mod driver;
 mod exit;
 mod file;
 mod log_file;
+mod plan;
 mod process;
 mod report;
+mod runner;
 mod sink;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -31,6 +34,7 @@ use clap::Parser as _;
 
 fn main() -> ExitCode {
     let exit = match Cli::parse().command {
+        Cmd::Run(args) => cmd::run(&args),
         Cmd::Check(args) => cmd::check(&args),
         Cmd::Next(args) => cmd::next(&args),
         Cmd::Demo(args) => cmd::demo(&args),

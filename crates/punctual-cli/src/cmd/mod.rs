@@ -4,11 +4,13 @@ mod check;
 mod demo;
 mod next;
 mod papers;
+mod run;
 
 pub(crate) use check::check;
 pub(crate) use demo::demo;
 pub(crate) use next::next;
 pub(crate) use papers::{completions, man};
+pub(crate) use run::run;
 
 use std::io::Write as _;
 
