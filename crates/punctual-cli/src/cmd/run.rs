@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use punctual::{Clock as _, SystemClock, Tick};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::check::refused;
@@ -239,6 +239,9 @@ fn is_dumb() -> bool {
 }
 
 fn listen(teller: Sender<News>) -> std::io::Result<()> {
+    // Whoever started us may have ignored this one; then the system would reap our children before we can ask how
+    // they ended. To have a handler, whatever it does, is not to ignore.
+    signal_hook::flag::register(SIGCHLD, Arc::default())?;
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     let forward = move || {
         for signal in signals.forever() {

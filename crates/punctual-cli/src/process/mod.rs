@@ -128,6 +128,7 @@ pub(crate) fn attempt(
         }
     };
     started(group.id());
+    pump.begin();
     let (watch, exited) = (group.watch(), Arc::clone(&wakes));
     let watcher = std::thread::Builder::new().name("exit".to_owned()).spawn(move || {
         watch();

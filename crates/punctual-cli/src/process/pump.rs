@@ -8,6 +8,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -40,6 +41,8 @@ const CHUNK: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Pump {
     thread: JoinHandle<()>,
+    /// Sending, or dropping it, lets the thread begin.
+    gate: Sender<()>,
     /// Dropping it tells the thread to come to an end.
     stop: OwnedFd,
 }
@@ -58,8 +61,9 @@ pub(crate) struct Ends {
 }
 
 impl Pump {
-    /// Makes the pipes and starts reading. `closed` is called when the pipes are, before [`finish`](Self::finish)
-    /// or never.
+    /// Makes the pipes, from which nothing is read before [`begin`](Self::begin): so the start of a command can
+    /// be told before its first line. `closed` is called when the pipes are, before [`finish`](Self::finish) or
+    /// never.
     ///
     /// # Errors
     /// If there are no more files or threads to be had.
@@ -71,15 +75,23 @@ impl Pump {
         let (read_err, err) = pipe_with(PipeFlags::CLOEXEC)?;
         let (told, stop) = pipe_with(PipeFlags::CLOEXEC)?;
         let sources = vec![Source::new(read_out, Stream::Out)?, Source::new(read_err, Stream::Err)?];
-        let thread = std::thread::Builder::new()
-            .name("output".to_owned())
-            .spawn(move || carry(sources, &told, sink, closed))?;
-        Ok((Self { thread, stop }, Ends { out, err }))
+        let (gate, opened) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("output".to_owned()).spawn(move || {
+            let _ = opened.recv();
+            carry(sources, &told, sink, closed);
+        })?;
+        Ok((Self { thread, gate, stop }, Ends { out, err }))
+    }
+
+    /// Lets reading begin.
+    pub(crate) fn begin(&self) {
+        // The thread is there, or has ended in a panic: then there is nothing to begin.
+        let _ = self.gate.send(());
     }
 
     /// Takes what is in the pipes and ends. Afterwards nothing more reaches the sink.
     pub(crate) fn finish(self) {
-        drop(self.stop);
+        drop((self.gate, self.stop));
         // A sink that panics has lost its output; the run has its outcome all the same.
         let _ = self.thread.join();
     }
@@ -159,7 +171,6 @@ mod tests {
     use super::*;
     use std::fs::File;
     use std::io::Write as _;
-    use std::sync::mpsc;
 
     struct Kept(mpsc::Sender<(Stream, Vec<u8>)>);
 
@@ -175,6 +186,7 @@ mod tests {
         let (closed, told) = mpsc::channel();
         let (pump, Ends { out, err }) =
             Pump::start(Box::new(Kept(lines)), move || closed.send(()).unwrap()).unwrap();
+        pump.begin();
         File::from(out).write_all(b"a\nb").unwrap();
         assert_eq!(received.recv().unwrap(), (Stream::Out, b"a".to_vec()));
         assert_eq!(received.recv().unwrap(), (Stream::Out, b"b".to_vec()));

@@ -127,6 +127,31 @@ every = "1h"
 }
 
 #[test]
+fn a_start_is_told_before_the_output_and_the_output_before_the_end() {
+    let place = Place::new("[job.quick]\ncommand = [\"echo\", \"line\"]\nfixed-delay = \"1ms\"\n");
+    let run = place.run();
+    for _ in 0..20 {
+        for expected in ["started", "output", "finished"] {
+            let event = run.find("the next", |event| event["job"] == "quick");
+            assert_eq!(event["event"], expected);
+        }
+    }
+    run.drain();
+}
+
+/// A parent that ignores SIGCHLD hands that down; how a command ended must be known all the same.
+#[test]
+fn outcomes_are_known_whatever_our_parent_ignores() {
+    let place = Place::new("[job.failing]\ncommand = \"exit 3\"\nevery = \"1h\"\n");
+    let mut command = std::process::Command::new("env");
+    command.args(["--ignore-signal=CHLD", "--ignore-signal=TERM", "--ignore-signal=PIPE"]);
+    command.args([env!("CARGO_BIN_EXE_punctual"), "run", "--json", &place.schedule()]);
+    let run = super::support::Run::start(command);
+    assert_eq!(run.job("failing", "finished")["code"], 3);
+    run.drain();
+}
+
+#[test]
 fn a_run_that_fails_is_tried_again_until_it_succeeds() {
     let place = Place::new(
         r#"

@@ -102,7 +102,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, events) = mpsc::channel();
         let out = BufReader::new(child.stdout.take().unwrap());
