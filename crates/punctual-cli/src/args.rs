@@ -9,7 +9,7 @@ use crate::exit::EXIT_CODES;
 
 /// Runs commands on schedules: every so often, by cron with time zones, or once.
 #[derive(Parser, Debug)]
-#[command(name = "punctual", version, propagate_version = true, after_help = EXIT_CODES)]
+#[command(name = "punctual", version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Cmd,
@@ -58,7 +58,9 @@ pub(crate) struct RunArgs {
 pub(crate) enum When {
     /// If the output is a terminal
     Auto,
+    /// Also where it is none
     Always,
+    /// Lines alone
     Never,
 }
 

@@ -3,7 +3,7 @@
 use super::print;
 use crate::args::CheckArgs;
 use crate::exit::Exit;
-use crate::file::{self, LoadError};
+use crate::file::{self, Job, LoadError, Schedule};
 
 /// Says what is wrong, or in a line for each job what is right.
 pub(crate) fn check(args: &CheckArgs) -> Exit {
@@ -14,12 +14,9 @@ pub(crate) fn check(args: &CheckArgs) -> Exit {
             Exit::Done
         }
         Ok(schedule) => {
-            let width = schedule.jobs.iter().map(|job| job.name.len()).max().unwrap_or(0);
-            let mut text = String::new();
-            for job in &schedule.jobs {
-                text += &format!("{:<width$}  {}  {}\n", job.name, job.timing.trigger, job.work.command);
-            }
-            text += &format!("{shown}: {} jobs, no errors\n", schedule.jobs.len() + schedule.disabled);
+            let count = schedule.jobs.len() + schedule.disabled;
+            let jobs = if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") };
+            let text = table(&schedule) + &format!("{shown}: {jobs}, no errors\n");
             print(&text)
         }
         Err(error) => {
@@ -27,6 +24,19 @@ pub(crate) fn check(args: &CheckArgs) -> Exit {
             refused(&error)
         }
     }
+}
+
+/// A line for each job: its name, when it runs, what it does.
+fn table(schedule: &Schedule) -> String {
+    let whens: Vec<String> = schedule.jobs.iter().map(|job| job.timing.trigger.to_string()).collect();
+    let names = schedule.jobs.iter().map(|job| job.name.len()).max().unwrap_or(0);
+    let width = whens.iter().map(|when| when.chars().count()).max().unwrap_or(0);
+    let line = |(job, when): (&Job, &String)| {
+        // A command may have several lines.
+        let command = job.work.command.to_string().replace('\n', " ");
+        format!("{:<names$}  {when:<width$}  {command}\n", job.name)
+    };
+    schedule.jobs.iter().zip(&whens).map(line).collect()
 }
 
 /// The exit status for a schedule that is none.

@@ -112,6 +112,14 @@ fn jobs_keep_the_order_of_the_file() {
 }
 
 #[test]
+fn the_example_of_the_manual_is_right() {
+    let manual = include_str!("../../README.md");
+    let (_, rest) = manual.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    assert_eq!(parse(example, Path::new(".")).unwrap().jobs.len(), 2);
+}
+
+#[test]
 fn the_manual_and_the_help_name_every_key() {
     let manual = include_str!("../../README.md");
     for key in known() {

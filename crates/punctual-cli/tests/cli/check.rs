@@ -176,7 +176,7 @@ fn a_right_file_is_listed_and_one_that_is_not_enabled_is_not() {
     let said = place.check();
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
     let lines: Vec<&str> = said.out.lines().collect();
-    assert_eq!(lines[..2], ["tick     every 1m30s  date", "nightly  30 2 * * *  backup --all"]);
+    assert_eq!(lines[..2], ["tick     every 1m30s  date", "nightly  30 2 * * *   backup --all"]);
     assert!(lines[2].ends_with("schedule.toml: 3 jobs, no errors"), "{lines:?}");
     let quiet = call(&["check", "-q", &place.schedule()]);
     assert_eq!((quiet.code, quiet.out.as_str(), quiet.err.as_str()), (Some(0), "", ""));
