@@ -22,6 +22,7 @@ use punctual::{Executor, Keep, Leftover, Scheduler, TaskRemote};
 use crate::board::{Board, Track};
 use crate::file::{Job, Schedule};
 use crate::plan::{self, Begin};
+use crate::process::Haste;
 use crate::report::{JobWhat, Reporter, What};
 use crate::runner::Runner;
 
@@ -34,6 +35,7 @@ pub(crate) struct Driver {
     pool: Executor,
     board: Arc<Board>,
     reporter: Reporter,
+    haste: Haste,
     seats: BTreeMap<Arc<str>, Seat>,
 }
 
@@ -66,8 +68,13 @@ impl Driver {
             .after_shutdown(Leftover::Periodic, Keep::Cancel)
             .build()
             .map_err(|error| error.to_string())?;
-        let mut driver =
-            Self { pool, board: Arc::clone(board), reporter: reporter.clone(), seats: BTreeMap::new() };
+        let mut driver = Self {
+            pool,
+            board: Arc::clone(board),
+            reporter: reporter.clone(),
+            haste: Haste::default(),
+            seats: BTreeMap::new(),
+        };
         for job in &schedule.jobs {
             let seat = driver.seat(job, Begin::Fresh);
             driver.seats.insert(Arc::clone(&job.name), seat);
@@ -78,7 +85,8 @@ impl Driver {
 
     fn seat(&self, job: &Job, begin: Begin) -> Seat {
         let track = Track::new(Arc::clone(&job.name));
-        let runner = Runner::new(&track, &job.work, job.timing.overlap, &self.reporter, self.pool.clock());
+        let (overlap, clock) = (job.timing.overlap, self.pool.clock());
+        let runner = Runner::new(&track, &job.work, overlap, &self.reporter, &self.haste, clock);
         let mut seat = Seat { job: job.clone(), track, runner, task: None };
         self.schedule(&mut seat, begin);
         seat
@@ -173,8 +181,14 @@ impl Driver {
         self.pool.shutdown();
     }
 
-    /// Asks every command that runs to end; when called again, ends it.
+    /// Asks every command that runs to end, and ends it when its grace is over.
     pub(crate) fn stop(&self) {
+        drop(self.pool.shutdown_now());
+    }
+
+    /// Ends every command that runs, without grace.
+    pub(crate) fn kill(&self) {
+        self.haste.make();
         drop(self.pool.shutdown_now());
     }
 

@@ -16,7 +16,7 @@ use punctual::{Clock, TaskContext, Tick};
 use crate::board::{Last, Track};
 use crate::file::{Overlap, Work};
 use crate::log_file::LogFile;
-use crate::process::{self, Outcome};
+use crate::process::{self, Haste, Outcome};
 use crate::report::{JobWhat, Reporter};
 use crate::sink::Outlet;
 
@@ -25,6 +25,7 @@ pub(crate) struct Runner {
     name: Arc<str>,
     track: Arc<Track>,
     reporter: Reporter,
+    haste: Haste,
     /// The executor's.
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
@@ -67,6 +68,7 @@ impl Runner {
         work: &Arc<Work>,
         overlap: Overlap,
         reporter: &Reporter,
+        haste: &Haste,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
         let state = State {
@@ -81,6 +83,7 @@ impl Runner {
             name: Arc::clone(&track.name),
             track: Arc::clone(track),
             reporter: reporter.clone(),
+            haste: haste.clone(),
             clock,
             state: Mutex::new(state),
         })
@@ -165,7 +168,7 @@ impl Runner {
             ("PUNCTUAL_ATTEMPT", attempt.to_string()),
         ];
         let mut process = None;
-        let outcome = process::attempt(work, &variables, Box::new(sink), |pid| {
+        let outcome = process::attempt(work, &variables, Box::new(sink), &self.haste, |pid| {
             process = Some(pid);
             self.track.with(|progress| progress.running.insert(pid, SystemTime::now()));
             self.reporter.tell_of(&self.name, JobWhat::Started { run, attempt, pid, lateness });

@@ -25,7 +25,7 @@ use crate::args::{RunArgs, When};
 use crate::board::Board;
 use crate::driver::Driver;
 use crate::exit::Exit;
-use crate::file::{self, Schedule};
+use crate::file::{self, LoadError, Schedule};
 use crate::process::signal_name;
 use crate::report::{Reporter, Style, What};
 use crate::watch::Watch;
@@ -152,7 +152,13 @@ impl<'a> Session<'a> {
         if self.phase != Phase::Running {
             return;
         }
-        match file::load(&self.args.schedule) {
+        // To read a pipe, which the first time may have been right, would now wait for ever.
+        let is_file = std::fs::metadata(&self.args.schedule).map_or(true, |metadata| metadata.is_file());
+        let loaded = match is_file {
+            true => file::load(&self.args.schedule),
+            false => Err(LoadError::Unreadable(format!("{}: not a regular file", self.shown))),
+        };
+        match loaded {
             Ok(schedule) => {
                 self.driver.reload(&schedule);
                 self.schedule = schedule;
@@ -179,7 +185,7 @@ impl<'a> Session<'a> {
             }
             Phase::Stopping | Phase::Killing => {
                 self.reporter.tell(What::Killing { why, running });
-                self.driver.stop();
+                self.driver.kill();
                 Phase::Killing
             }
         }

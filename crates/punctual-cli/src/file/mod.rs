@@ -31,6 +31,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -40,6 +42,9 @@ use punctual::CronSchedule;
 pub(crate) use amount::show;
 pub(crate) use diagnostic::Diagnostic;
 pub(crate) use instant::{ZoneName, instant, zone};
+
+/// No schedule is larger. Something else was named by mistake.
+const LARGEST: usize = 16 << 20;
 
 /// A file without errors.
 #[derive(Clone, PartialEq, Debug)]
@@ -188,7 +193,10 @@ pub(crate) enum LoadError {
 /// Reads and checks the file at `path`.
 pub(crate) fn load(path: &Path) -> Result<Schedule, LoadError> {
     let unreadable = |error: &dyn fmt::Display| LoadError::Unreadable(format!("{}: {error}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| unreadable(&reason(&error)))?;
+    let bytes = read_some(path).map_err(|error| unreadable(&reason(&error)))?;
+    if bytes.len() > LARGEST {
+        return Err(unreadable(&format!("larger than {} MB", LARGEST >> 20)));
+    }
     let text = String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].split(|byte| *byte == b'\n').count();
         unreadable(&format!("line {line} is not UTF-8"))
@@ -197,14 +205,21 @@ pub(crate) fn load(path: &Path) -> Result<Schedule, LoadError> {
     parse(&text, base).map_err(|diagnostics| LoadError::Wrong { text, diagnostics })
 }
 
+/// The file, or as much of it as shows that it is too large.
+fn read_some(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Checks `text`; paths in it are meant from `base`.
 pub(crate) fn parse(text: &str, base: &Path) -> Result<Schedule, Vec<Diagnostic>> {
     read::read(text, base)
 }
 
 /// An error of the system in the words of [`std::io::ErrorKind`], in our style.
-pub(crate) fn reason(error: &std::io::Error) -> String {
-    use std::io::ErrorKind;
+pub(crate) fn reason(error: &io::Error) -> String {
+    use io::ErrorKind;
     match error.kind() {
         ErrorKind::NotFound => "no such file or directory".to_owned(),
         ErrorKind::PermissionDenied => "permission denied".to_owned(),

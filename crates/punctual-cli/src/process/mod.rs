@@ -7,7 +7,7 @@
 //!    │ timeout, or the task is interrupted
 //!    ▼ SIGTERM to the group
 //! Stopping ── first process gone and pipes closed ▶ over
-//!    │ grace over, or interrupted again
+//!    │ grace over, or interrupted again in haste
 //!    ▼ SIGKILL to the group
 //! Killed ──── first process gone ───────────────▶ over
 //! ```
@@ -32,6 +32,7 @@ mod pump;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use punctual::{DelayQueue, TaskContext};
@@ -102,13 +103,29 @@ enum Phase {
     Killed(Outcome),
 }
 
+/// Whether nobody has the time for a grace any more. Clones are the same.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Haste(Arc<AtomicBool>);
+
+impl Haste {
+    /// From now on an interrupt kills what is being stopped.
+    pub(crate) fn make(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn is_made(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
 /// Runs `work` once, to its end. `started` is told the number of the process.
 ///
-/// An interrupt of the current task stops the process; a second one kills it.
+/// An interrupt of the current task stops the process; one that comes in haste kills it.
 pub(crate) fn attempt(
     work: &Work,
     variables: &[(&str, String)],
     sink: Box<dyn Sink>,
+    haste: &Haste,
     started: impl FnOnce(u32),
 ) -> Outcome {
     let wakes = Arc::new(DelayQueue::new());
@@ -143,7 +160,7 @@ pub(crate) fn attempt(
             return Outcome::NotStarted(error.to_string());
         }
     };
-    let stopped = attend(work, &group, &wakes);
+    let stopped = attend(work, &group, &wakes, haste);
     if stopped.is_some() {
         group.kill(); // by 2
     }
@@ -159,7 +176,7 @@ pub(crate) fn attempt(
 }
 
 /// Waits for the end of the first process, and brings it about if need be: then says why.
-fn attend(work: &Work, group: &Group, wakes: &DelayQueue<Wake>) -> Option<Outcome> {
+fn attend(work: &Work, group: &Group, wakes: &DelayQueue<Wake>, haste: &Haste) -> Option<Outcome> {
     if let Some(limit) = work.timeout {
         wakes.push(limit, Wake::Timeout);
     }
@@ -187,10 +204,14 @@ fn attend(work: &Work, group: &Group, wakes: &DelayQueue<Wake>) -> Option<Outcom
                 group.kill();
                 Phase::Killed(why)
             }
-            (Err(_), Phase::Stopping(why) | Phase::Killed(why)) => {
+            (Err(_), Phase::Stopping(why)) if haste.is_made() => {
                 let _ = context.take_interrupt();
                 group.kill();
                 Phase::Killed(why)
+            }
+            (Err(_), phase) => {
+                let _ = context.take_interrupt();
+                phase
             }
             (Ok(Wake::Timeout | Wake::GraceOver), phase) => phase,
         };

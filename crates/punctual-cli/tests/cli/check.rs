@@ -201,6 +201,8 @@ fn a_file_that_cannot_be_read_is_not_called_wrong() {
         assert!(said.err.contains(words), "{}", said.err);
         assert_eq!(call(&["run", path.to_str().unwrap()]).code, Some(3));
     }
+    let endless = call(&["check", "/dev/zero"]);
+    assert_eq!((endless.code, endless.err.as_str()), (Some(3), "/dev/zero: larger than 16 MB\n"));
     std::fs::write(place.path("latin1.toml"), b"# a\n# \xfc\n").unwrap();
     let said = call(&["check", place.path("latin1.toml").to_str().unwrap()]);
     assert_eq!(said.code, Some(3));

@@ -79,6 +79,27 @@ fn a_bad_file_is_reported_and_the_old_schedule_goes_on() {
     run.drain();
 }
 
+/// A pipe can be read once; to read it again would wait for ever.
+#[test]
+fn a_schedule_that_came_through_a_pipe_is_not_read_again() {
+    let place = Place::new(TICK);
+    let fifo = place.path("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let mut command = super::support::punctual();
+    command.args(["run", "--json", fifo.to_str().unwrap()]);
+    let writer = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || std::fs::write(fifo, TICK).unwrap()
+    });
+    let run = Run::start(command);
+    writer.join().unwrap();
+    run.signal(HUP);
+    let report = run.event("reload-failed")["report"].as_str().unwrap().to_owned();
+    assert!(report.ends_with("fifo: not a regular file\n"), "{report}");
+    assert_eq!(run.line("tick"), "tick");
+    run.drain();
+}
+
 /// What runs is not disturbed: neither by a change, nor by its job going away.
 #[test]
 fn a_command_that_runs_goes_on_when_its_job_changes_or_goes() {

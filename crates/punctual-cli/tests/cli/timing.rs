@@ -82,6 +82,28 @@ fn the_next_run_replaces_the_one_that_is_on() {
     assert_eq!((code, &rest.last().unwrap()["failures"]), (4, &0.into()), "to be replaced is no failure");
 }
 
+/// The next run comes due again and again while the one before it cleans up: it has its grace all the same.
+#[test]
+fn a_run_that_is_replaced_has_its_grace() {
+    let place = Place::new(
+        r#"
+[job.poll]
+command = "trap 'sleep 0.5; echo clean; exit 0' TERM; echo on; while :; do sleep 0.01; done"
+every = "200ms"
+overlap = "replace"
+grace = "1h"
+"#,
+    );
+    let run = place.run();
+    run.find("the cleaning up", |event| event["line"] == "clean");
+    assert_eq!(run.job("poll", "finished")["outcome"], "stopped");
+    assert!(run.job("poll", "started")["run"].as_u64() > Some(1));
+    run.signal("TERM");
+    run.event("draining");
+    (0..2).for_each(|_| run.signal("TERM"));
+    run.end();
+}
+
 #[test]
 fn so_many_runs_may_be_on_at_once_and_no_more() {
     let place = waiting("overlap = 3");
