@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Unit};
 
 use super::{Observer, Place};
 use crate::error::Panic;
 use crate::task::{RunOutcome, TaskInfo};
+use crate::unobserved::UnobservedFailure;
 
 /// Counts runs, lateness and failures through the [`metrics`] facade, whatever exporter is behind it. Feature
 /// `metrics`.
@@ -16,6 +18,8 @@ use crate::task::{RunOutcome, TaskInfo};
 /// |---|---|---|
 /// | `punctual_runs_total` | counter | `outcome`: `returned`, `failed`, `pending`, `panicked` |
 /// | `punctual_lateness_seconds` | histogram: start of a run after its deadline | |
+/// | `punctual_overruns_total` | counter: runs that went on long after their timeout | |
+/// | `punctual_unobserved_failures_total` | counter: failures that nobody looked at, which are written to standard error, too | |
 /// | `punctual_workers` | gauge: worker threads | |
 /// | `punctual_spawn_failures_total` | counter: threads that could not be started | |
 /// | `punctual_contained_panics_total` | counter: panics of other user code | |
@@ -35,6 +39,8 @@ pub struct MetricsObserver {
     pending: Counter,
     panicked: Counter,
     lateness: Histogram,
+    overruns: Counter,
+    unobserved: Counter,
     workers: Gauge,
     spawn_failures: Counter,
     contained: Counter,
@@ -42,6 +48,8 @@ pub struct MetricsObserver {
 
 const RUNS: &str = "punctual_runs_total";
 const LATENESS: &str = "punctual_lateness_seconds";
+const OVERRUNS: &str = "punctual_overruns_total";
+const UNOBSERVED: &str = "punctual_unobserved_failures_total";
 const WORKERS: &str = "punctual_workers";
 const SPAWN_FAILURES: &str = "punctual_spawn_failures_total";
 const CONTAINED: &str = "punctual_contained_panics_total";
@@ -53,6 +61,8 @@ impl MetricsObserver {
         let pool = name.into();
         metrics::describe_counter!(RUNS, Unit::Count, "Runs that ended, by outcome");
         metrics::describe_histogram!(LATENESS, Unit::Seconds, "How much later than its deadline a run began");
+        metrics::describe_counter!(OVERRUNS, Unit::Count, "Runs that went on long after their timeout");
+        metrics::describe_counter!(UNOBSERVED, Unit::Count, "Failures that nobody looked at");
         metrics::describe_gauge!(WORKERS, Unit::Count, "Worker threads");
         metrics::describe_counter!(SPAWN_FAILURES, Unit::Count, "Threads that could not be started");
         metrics::describe_counter!(CONTAINED, Unit::Count, "Panics of user code other than bodies");
@@ -63,6 +73,8 @@ impl MetricsObserver {
             pending: runs("pending"),
             panicked: runs("panicked"),
             lateness: metrics::histogram!(LATENESS, "pool" => pool.clone()),
+            overruns: metrics::counter!(OVERRUNS, "pool" => pool.clone()),
+            unobserved: metrics::counter!(UNOBSERVED, "pool" => pool.clone()),
             workers: metrics::gauge!(WORKERS, "pool" => pool.clone()),
             spawn_failures: metrics::counter!(SPAWN_FAILURES, "pool" => pool.clone()),
             contained: metrics::counter!(CONTAINED, "pool" => pool),
@@ -82,6 +94,16 @@ impl Observer for MetricsObserver {
             RunOutcome::Pending => self.pending.increment(1),
             RunOutcome::Panicked(_) => self.panicked.increment(1),
         }
+    }
+
+    fn overrunning(&self, _: TaskInfo<'_>, _: Duration) {
+        self.overruns.increment(1);
+    }
+
+    fn unobserved(&self, failure: &UnobservedFailure) {
+        self.unobserved.increment(1);
+        // A number has no name.
+        failure.print();
     }
 
     fn worker_started(&self) {

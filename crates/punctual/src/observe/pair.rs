@@ -1,10 +1,12 @@
 //! Two observers for one executor.
 
 use std::io;
+use std::time::Duration;
 
 use super::{Observer, Place};
 use crate::error::Panic;
 use crate::task::{RunOutcome, TaskInfo};
+use crate::unobserved::UnobservedFailure;
 use crate::unwind;
 
 /// Tells both, the first one first; after a run the other way round, so that they nest. Pairs of pairs make more.
@@ -22,6 +24,14 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 
     fn after_run(&self, task: TaskInfo<'_>, outcome: RunOutcome<'_>) {
         both(|| self.1.after_run(task, outcome), || self.0.after_run(task, outcome));
+    }
+
+    fn overrunning(&self, task: TaskInfo<'_>, took: Duration) {
+        both(|| self.0.overrunning(task, took), || self.1.overrunning(task, took));
+    }
+
+    fn unobserved(&self, failure: &UnobservedFailure) {
+        both(|| self.0.unobserved(failure), || self.1.unobserved(failure));
     }
 
     fn terminated(&self) {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::time::Duration;
 
 use tracing::field::Empty;
 use tracing::span::EnteredSpan;
@@ -10,6 +11,7 @@ use tracing::{debug, error, info_span, warn};
 use super::{Observer, Place};
 use crate::error::Panic;
 use crate::task::{RunOutcome, TaskId, TaskInfo};
+use crate::unobserved::UnobservedFailure;
 
 thread_local! {
     /// The runs that the calling thread is in; a caller-runs rejection inside a body makes it more than one.
@@ -82,6 +84,14 @@ impl Observer for TracingObserver {
             RunOutcome::Failed(error) => error!(target: "punctual", error = %error, "a run failed"),
             RunOutcome::Returned | RunOutcome::Pending => {}
         }
+    }
+
+    fn overrunning(&self, task: TaskInfo<'_>, took: Duration) {
+        warn!(target: "punctual", task = %task, ?took, "a run goes on long after its timeout");
+    }
+
+    fn unobserved(&self, failure: &UnobservedFailure) {
+        error!(target: "punctual", "{failure}");
     }
 
     fn terminated(&self) {
