@@ -108,6 +108,9 @@ fn jobs(
 ) -> (Vec<Job>, usize) {
     let example = "write one as `[job.name]`, with a `command` and an `every`, `fixed-delay`, `cron` or `at`";
     let Some(value) = tree.get("job") else {
+        if Fields::new(String::new(), text, tree, notes).has_near("job", &TOP_KEYS) {
+            return (Vec::new(), 0);
+        }
         notes.error_with_help(0..0, "there is no job in this file", example);
         return (Vec::new(), 0);
     };
@@ -345,11 +348,12 @@ fn check_fit(fields: &mut Fields<'_>, own: &Draft, defaults: &Draft, trigger: &A
         refuse("jitter", "it runs at its time");
     }
     let jitter = own.jitter.as_ref().or(defaults.jitter.as_ref());
-    if let (Trigger::Every { period, .. }, Some(jitter)) = (&trigger.value, jitter)
-        && jitter.value >= *period
-    {
-        let message = format!("`jitter` must be shorter than the period of {}", fields.what);
-        fields.notes().error(jitter.span.clone(), message);
+    match (&trigger.value, jitter) {
+        (Trigger::Every { period, .. }, Some(jitter)) if jitter.value >= *period => {
+            let message = format!("`jitter` must be shorter than the period of {}", fields.what);
+            fields.notes().error(jitter.span.clone(), message);
+        }
+        _ => {}
     }
 }
 
