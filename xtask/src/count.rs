@@ -10,9 +10,9 @@
 //!
 //! # How exact it is
 //! The engine's counts are the same to the last instruction in every run. The executor's have two threads in them: over
-//! ten runs, with four busy loops on two cores, they differed by less than 2 %; where both threads work at the same time
-//! (`schedule-now+run`) by 9 %, hence its wider margin. `--runs 10` shows it anew. What is beyond its margin is counted
-//! twice more, and the middle one decides.
+//! ten runs, with four busy loops on two cores, they differed by less than 1 %; where both threads work at the same time
+//! (`schedule-now+run`) by 6 to 9 %, hence its wider margin. `--runs 10` shows it anew. What is beyond its margin is
+//! counted twice more, and the middle one decides.
 //!
 //! Another compiler or C library makes other instructions of the same source: against a baseline of another one the
 //! margins are [`WIDER`] times as wide. Another processor does not matter: the C library is told not to look at it.
