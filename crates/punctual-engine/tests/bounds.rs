@@ -112,6 +112,24 @@ fn no_call_does_much_whatever_is_cancelled() {
     }
 }
 
+/// Arrivals that descend, but not below a leaf that is full, look through that leaf once and not every time.
+#[test]
+fn descending_arrivals_above_a_full_leaf_do_not_scan_it_each_time() {
+    // For one of these lengths the last leaf is just full.
+    for length in 1_000..1_300 {
+        let mut queue = TimerQueue::new();
+        for step in 0..length {
+            queue.insert(Tick::from_nanos(step), step, ());
+        }
+        let before = queue.work();
+        for step in 0..500 {
+            queue.insert(Tick::from_nanos(100_000 - step), step, ());
+        }
+        let looks = queue.work() - before;
+        assert!(looks <= 10 * 500, "{looks} looks for 500 inserts after {length}");
+    }
+}
+
 /// Memory stays flat under the timeout pattern: P pending, and each step queues one at 30 s ± 5 s and cancels a
 /// random earlier one, while the clock goes on.
 #[test]

@@ -72,9 +72,12 @@ impl Leaf {
         self.stamps.push(stamp);
     }
 
-    /// How many stamps, the newest first, are below `order`, up to the first that is not.
-    pub(super) fn below(&self, order: Order) -> usize {
-        self.stamps.iter().rev().take_while(|stamp| stamp.order() < order).count()
+    /// The highest order, if `order` is above it.
+    pub(super) fn highest_below(&self, order: Order) -> Option<Order> {
+        // The newest first: unless arrivals ascend this ends at once.
+        self.stamps.iter().rev().try_fold(0, |highest: Order, stamp| {
+            (stamp.order() < order).then_some(highest.max(stamp.order()))
+        })
     }
 
     /// Drops the dead, and memory that is not needed.
@@ -130,10 +133,9 @@ impl<T> TimerQueue<T> {
             leaf.purge(&self.slab);
             return id;
         }
-        let below = leaf.below(order);
-        self.work += below as u64;
-        if below == LEAF {
-            return self.go_beyond(place, order);
+        if let Some(highest) = leaf.highest_below(order) {
+            self.work += LEAF as u64;
+            return self.go_beyond(place, highest + 1);
         }
         // Parted at the median, and half of it moved.
         self.work += (LEAF + LEAF / 2) as u64;
@@ -145,18 +147,18 @@ impl<T> TimerQueue<T> {
         if order < bound { id } else { new }
     }
 
-    /// The leaf for an order that is above all of the full leaf at `place`.
-    fn go_beyond(&mut self, place: Place, order: Order) -> LeafId {
+    /// The leaf for what is not below `bound`, which is above all of the full leaf at `place`.
+    fn go_beyond(&mut self, place: Place, bound: Order) -> LeafId {
         if let Some((next, id)) = self.index.next(place) {
             let leaf = self.leaves.tenant_mut(id);
             if leaf.len() <= LEAF / 2 {
-                leaf.bound = order;
-                self.index.rebound(next, order);
+                leaf.bound = bound;
+                self.index.rebound(next, bound);
                 return id;
             }
         }
-        let id = self.leaves.insert(Leaf::new(order, LEAF), NONE).slot;
-        self.index.add_after(place, order, id);
+        let id = self.leaves.insert(Leaf::new(bound, LEAF), NONE).slot;
+        self.index.add_after(place, bound, id);
         id
     }
 
