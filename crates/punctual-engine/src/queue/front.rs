@@ -10,7 +10,8 @@
 //!
 //! # Protocol
 //! Refilling takes from the first leaf only what will be needed soon, and raises the leaf's bound. Whatever comes
-//! in below that bound belongs to the front from then on, however far the front has been served.
+//! in below that bound belongs to the front from then on, however far the front has been served. A leaf from which
+//! it takes must be *ripe*: nothing that is still far may belong before its end; see [`sift`](super::sift).
 //!
 //! # Cost
 //! An insert moves the stamps that are earlier, 3 KiB on average in a full front. What is later than all of the
@@ -49,7 +50,12 @@ impl<T> TimerQueue<T> {
 
     /// Moves the earliest part of the leaves into the front, which is empty.
     fn refill(&mut self) {
-        while let (true, Some(id)) = (self.front.is_empty(), self.index.first_leaf()) {
+        while self.front.is_empty() {
+            let Some(id) = self.ripe_leaf() else {
+                // The queue is empty, and what was much before says nothing any more.
+                self.far.high = 0;
+                return;
+            };
             let leaf = self.leaves.tenant_mut(id);
             self.work += leaf.len() as u64;
             let rest = leaf.set_earliest_last(REFILL);
@@ -72,7 +78,7 @@ impl<T> TimerQueue<T> {
     }
 
     /// Drops the dead.
-    fn purge_front(&mut self) {
+    pub(super) fn purge_front(&mut self) {
         self.work += self.front.len() as u64;
         self.front.retain(|stamp| self.slab.is_live(stamp.key));
         self.leaves.tenant_mut(self.front_leaf).dead = 0;
@@ -98,7 +104,7 @@ impl<T> TimerQueue<T> {
 
     /// The leaf for an order that is above all of the front and below all bounds.
     #[cold]
-    fn leave_to_leaves(&mut self, order: Order) -> LeafId {
+    pub(super) fn leave_to_leaves(&mut self, order: Order) -> LeafId {
         if let Some((place, id)) = self.index.first_bound().and_then(|bound| self.index.find(bound)) {
             if self.leaves.tenant(id).len() <= LEAF / 2 {
                 self.index.rebound(place, order);
@@ -114,7 +120,7 @@ impl<T> TimerQueue<T> {
     /// Makes room in the front, which is full, for an order that belongs to it.
     #[cold]
     fn shorten_front(&mut self, order: Order) -> LeafId {
-        if self.leaves.tenant(self.front_leaf).dead >= FRONT / 4 {
+        if self.leaves.tenant(self.front_leaf).dead as usize >= FRONT / 4 {
             self.purge_front();
             return self.front_leaf;
         }
@@ -125,7 +131,7 @@ impl<T> TimerQueue<T> {
         let leaf = self.leaves.tenant_mut(id);
         leaf.stamps.extend(self.front.drain(..half).filter(|stamp| self.slab.relink(stamp.key, id)));
         let dropped = half - leaf.len();
-        self.leaves.tenant_mut(self.front_leaf).dead -= dropped;
+        self.leaves.tenant_mut(self.front_leaf).dead -= dropped as u32;
         self.index.add_first(bound, id);
         if order < bound { self.front_leaf } else { id }
     }

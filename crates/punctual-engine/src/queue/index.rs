@@ -8,9 +8,9 @@
 //! 2. `bounds[g]` is the first bound of group `g`. No group is empty, none has more than `GROUP` leaves.
 //!
 //! # Cost
-//! Finding looks at two arrays of nothing but bounds: at a million entries about 50 groups of 90 leaves, 1.5 KiB
+//! Finding looks at two arrays of nothing but bounds: with a million near entries about 50 groups of 90 leaves, 1.5 KiB
 //! each. Adding or removing a leaf moves at most `GROUP` places, and once in `GROUP / 4` times or more rarely the
-//! list of groups, 40 KiB at ten million entries.
+//! list of groups, 40 KiB with ten million near entries.
 //!
 //! # Paths not taken
 //! - *A binary search:* see `last_not_above`. In throughput the two could not be told apart; counting has no branch
@@ -107,6 +107,23 @@ impl Index {
     /// The first leaf.
     pub(super) fn first_leaf(&self) -> Option<LeafId> {
         self.groups.first().map(|group| group.leaves[0])
+    }
+
+    /// The lowest bound but one.
+    pub(super) fn second_bound(&self) -> Option<Order> {
+        if self.groups.is_empty() { None } else { self.bound_after(self.first()) }
+    }
+
+    /// The bound of the leaf after this one, in whatever group.
+    pub(super) fn bound_after(&self, Place { group, at }: Place) -> Option<Order> {
+        self.groups[group].bounds.get(at + 1).or_else(|| self.bounds.get(group + 1)).copied()
+    }
+
+    /// The last leaf.
+    pub(super) fn last(&self) -> Option<(Place, LeafId)> {
+        let group = self.groups.len().checked_sub(1)?;
+        let leaves = &self.groups[group].leaves;
+        Some((Place { group, at: leaves.len() - 1 }, *leaves.last()?))
     }
 
     /// The leaf after this one, if it is in the same group.

@@ -9,8 +9,10 @@
 //! 2. `dead` is the number of dead stamps, and at most `live + SLACK`.
 //! 3. The tenant of every live stamp is linked to this leaf.
 //!
+//! The first two have exceptions among the far leaves; see [`far`](super::far).
+//!
 //! # Cost
-//! Insert is a search in the index and a push. A purge looks at two stamps at most for each cancelled entry
+//! Insert is a push. A purge looks at two stamps at most for each cancelled entry
 //! that paid for it. A split moves half a leaf and writes as many links, once in `LEAF / 2` inserts or more
 //! rarely. Nothing here ever touches more than a leaf and a half.
 //!
@@ -37,16 +39,18 @@ const STEP: usize = LEAF / 4;
 pub(super) struct Leaf {
     /// Empty while the leaf is the front: then the front has them.
     pub(super) stamps: Vec<Stamp>,
-    /// As in the index; of no meaning for the front.
+    /// No stamp is below it. As in the index, if the leaf is there; of no meaning for the front.
     pub(super) bound: Order,
     /// How many of the stamps have lost their tenant.
-    pub(super) dead: usize,
+    pub(super) dead: u32,
+    /// Where in the list of far leaves; `NONE` if it is near.
+    pub(super) place: u32,
 }
 
 impl Leaf {
     /// An empty leaf with memory for this many stamps.
     pub(super) fn new(bound: Order, capacity: usize) -> Self {
-        Self { stamps: Vec::with_capacity(capacity), bound, dead: 0 }
+        Self { stamps: Vec::with_capacity(capacity), bound, dead: 0, place: NONE }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -54,13 +58,13 @@ impl Leaf {
     }
 
     pub(super) fn live(&self) -> usize {
-        self.stamps.len() - self.dead
+        self.stamps.len() - self.dead as usize
     }
 
     /// Whether invariant 1 or 2 asks for something to be done about the dead.
     #[inline]
     pub(super) fn is_unfit(&self) -> bool {
-        self.live() == 0 || is_overgrown(self.dead, self.live())
+        self.live() == 0 || is_overgrown(self.dead as usize, self.live())
     }
 
     /// Adds a stamp; there must be room for it.
@@ -70,6 +74,13 @@ impl Leaf {
             self.stamps.reserve_exact(STEP);
         }
         self.stamps.push(stamp);
+    }
+
+    /// Adds a stamp to a far leaf, whose bound is its own affair; there must be room for it.
+    #[inline]
+    pub(super) fn push_far(&mut self, stamp: Stamp) {
+        self.bound = self.bound.min(stamp.order());
+        self.push(stamp);
     }
 
     /// The highest order, if `order` is above it.
@@ -85,6 +96,39 @@ impl Leaf {
         self.stamps.retain(|stamp| slab.is_live(stamp.key));
         self.dead = 0;
         self.stamps.shrink_to(self.stamps.len() * 2 + SLACK);
+    }
+
+    /// Brings what is not above `limit` to the end; how many stamps are before that.
+    pub(super) fn part(&mut self, limit: Order) -> usize {
+        let mut stay = self.stamps.len();
+        for at in (0..stay).rev() {
+            if self.stamps[at].order() <= limit {
+                stay -= 1;
+                self.stamps.swap(at, stay);
+            }
+        }
+        stay
+    }
+
+    /// Drops the dead from `start` on; how many there were.
+    pub(super) fn drop_dead_from<T>(&mut self, start: usize, slab: &Values<T>) -> usize {
+        let mut end = start;
+        for at in start..self.stamps.len() {
+            if slab.is_live(self.stamps[at].key) {
+                self.stamps.swap(at, end);
+                end += 1;
+            }
+        }
+        let dropped = self.stamps.len() - end;
+        self.stamps.truncate(end);
+        self.dead -= dropped as u32;
+        dropped
+    }
+
+    /// The lowest and the highest order.
+    pub(super) fn span(&self) -> (Order, Order) {
+        let orders = self.stamps.iter().map(Stamp::order);
+        orders.fold((Order::MAX, 0), |(low, high), order| (low.min(order), high.max(order)))
     }
 
     /// Brings the earliest `count` stamps to the end, or all if few more are here. Raises the bound to that of
@@ -128,7 +172,7 @@ impl<T> TimerQueue<T> {
     #[cold]
     pub(super) fn make_room(&mut self, place: Place, id: LeafId, order: Order) -> LeafId {
         let leaf = self.leaves.tenant_mut(id);
-        if leaf.dead >= LEAF / 4 {
+        if leaf.dead as usize >= LEAF / 4 {
             self.work += LEAF as u64;
             leaf.purge(&self.slab);
             return id;
@@ -166,6 +210,9 @@ impl<T> TimerQueue<T> {
     #[cold]
     pub(super) fn thin(&mut self, id: LeafId) {
         let leaf = self.leaves.tenant_mut(id);
+        if leaf.place != NONE {
+            return self.thin_far(id);
+        }
         if leaf.live() > 0 {
             self.work += leaf.len() as u64;
             leaf.purge(&self.slab);

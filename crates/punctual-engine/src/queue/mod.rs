@@ -6,18 +6,24 @@
 //!
 //! # Structure
 //! ```text
-//!              earliest                                                          latest
-//! front        [sorted, ≤ 256]
-//! leaves                       [unsorted, ≤ 288] [unsorted] [unsorted] … [unsorted]
-//! index                         bound            bound      bound        bound          in groups of ≤ 128
+//!              earliest                             limit                                latest
+//! front        [sorted, ≤ 256]                        │
+//! leaves                       [unsorted, ≤ 288] […] …│
+//! index                         bound            bound│         in groups of ≤ 128
+//! far leaves                                          │ [anything] [anything] … [tail ←
 //!
 //! slab         value + generation + link, in chunks of 1,024; a link names the leaf that has the stamp
 //! ```
 //! What is compared and moved are *stamps*: deadline, number and key, 24 bytes that need no look at the value.
-//! The few earliest are in the *front*, sorted, and served from its end. All others are in *leaves*: small
-//! unsorted piles, each for a range of orders that begins at its bound. The [`index`] finds the leaf of an order.
-//! An insert searches and pushes; a pop pops; a cancel empties the slot in the [`slab`] and leaves the stamp where
-//! it is, *dead*, to be dropped when its leaf is next looked at.
+//! The few earliest are in the *front*, sorted, and served from its end. Behind it are *leaves*: small unsorted
+//! piles, each for a range of orders that begins at its bound. The [`index`] finds the leaf of an order. These are
+//! the *near* entries, some thousands and between a 32nd and a quarter of all. The rest, above the *limit*, is
+//! [`far`]: in leaves too, but in no order at all, and a new one is put at the end of the last. As near entries leave,
+//! the earliest of the far ones are [`sift`]ed out, a little in every call.
+//!
+//! So an insert is a comparison and a push, or for one in sixteen a search and a push; a pop pops; a cancel empties
+//! the slot in the [`slab`] and leaves the stamp where it is, *dead*, to be dropped when its leaf is next looked at.
+//! What is cancelled while it is far, as most timers are, has never been searched for a place.
 //!
 //! There is no wheel, no base and no horizon: a deadline in the past, at the end of time or below what was
 //! already given out is like any other. Time plays no part at all: the queue compares, the caller knows when.
@@ -25,38 +31,46 @@
 //! # Invariants
 //! 1. The front is sorted, latest first, and holds all that is below the first bound and nothing above it.
 //! 2. The last stamp of the front is live, unless the queue is empty. So the next deadline is one load.
-//! 3. A leaf holds what is at or above its bound and below the next.
+//! 3. A leaf of the index holds what is at or above its bound, below the next and not above the limit.
 //! 4. Every leaf has a live stamp, and at most `SLACK` more dead ones than live. So behind the front, which is
-//!    short, the earliest live stamp is in the first leaf, and memory is at most a constant times what lives.
+//!    short, the earliest live stamp is in the first leaf, and memory is at most a constant times what lives. (The
+//!    tail, and a leaf that is being sifted, may have no live stamp.)
 //! 5. Every entry has one slot and one live stamp; its link names the leaf (or the front) where the stamp is.
 //! 6. No key finds an entry other than its own, however often the slot was reused.
+//! 7. Nothing far belongs before what the front has.
 //!
 //! # Protocol
-//! - *Insert* below the first bound goes into the front, by binary search; a full front gives its later half to
-//!   a new leaf. Elsewhere it goes to the end of its leaf. A full leaf drops its dead if they are many; or, if the
-//!   new order is above all it has, leaves it to the next leaf or to a fresh one, so that ascending arrivals fill
-//!   leaves to the brim; or splits at the median.
+//! - *Insert* above the limit goes to the tail. Below the first bound it goes into the front, by binary search; a
+//!   full front gives its later half to a new leaf. Elsewhere it goes to the end of its leaf. A full leaf drops its
+//!   dead if they are many; or, if the new order is above all it has, leaves it to the next leaf or to a fresh one, so
+//!   that ascending arrivals fill leaves to the brim; or splits at the median. If too much is near then, the last
+//!   leaf of the index becomes a far one, as it is, and the limit is below it.
 //! - *Cancel* marks one more stamp of the linked leaf dead. If that breaks 4 the leaf is purged, merged with a
-//!   small neighbour, or dropped; if it breaks 2 the front is *settled*: dead stamps go from its end.
+//!   small neighbour, poured into the tail, or dropped; if it breaks 2 the front is *settled*: dead stamps go from
+//!   its end.
 //! - *Pop* takes the front's last stamp and settles. A front that has run empty takes the earliest 128 stamps of
 //!   the first leaf (or all, if few more are there) and sorts them. Taking a stamp writes its link, and this pass
 //!   also brings the slots that will be needed next into the cache, all misses at once.
+//! - *Each of the three* then takes a step of the sifting, if there is one or there should be.
 //!
 //! # Cost
 //! With n entries, c = 288 stamps in a leaf:
 //!
 //! | | usual | at worst, in one call |
 //! |---|---|---|
-//! | insert | two short searches, one push | one leaf scanned and split: 2.5 c stamps, 192 places of the index |
+//! | insert | one push; if near, two short searches | one leaf scanned and split: 2.5 c stamps, 192 places of the index |
 //! | cancel | one slot, one counter | one leaf purged and merged; or as pop |
 //! | pop | one slot | half a front dropped, a leaf sifted, purged and sorted: about 3 c stamps |
+//! | a step of the sifting | nothing | a leaf parted, another split or scanned to be adopted: 3.5 c stamps |
 //! | next deadline | one load | one load |
 //!
-//! By 4 the worst does not depend on n, except for two short lists that grow with it: of groups, one for some
-//! 20,000 entries, and of chunks, 48 bytes for 1,024. Nothing else is ever copied to grow. A purge drops about half
-//! of what it looks at, so it costs each of the cancels before it two looks.
+//! A call that has done 384 by itself takes no step, so none does more than 1,500. By 4 and the argument in [`sift`]
+//! the worst does not depend on n, except for three short lists that grow with it: of groups, one for some 20,000 near
+//! entries, of chunks, 48 bytes for 1,024, and of far leaves, 4 bytes for some 200. Nothing else is ever copied to
+//! grow. A purge drops about half of what it looks at, so it costs each of the cancels before it two looks.
 //!
-//! Memory for an entry: 24 bytes of stamp in leaves that are 70 to 100 % full, in the slab 8 bytes and the value.
+//! Memory for an entry: 24 bytes of stamp in leaves that are 70 to 100 % full (far ones that have been sifted several
+//! times: 25 to 75 %), in the slab 8 bytes and the value.
 //!
 //! # Paths not taken
 //! Times are medians of five interleaved rounds in one program on a busy two-core machine: read them as ratios,
@@ -66,23 +80,30 @@
 //!   enters a wide slot everything in it moves at once: 306,176 entries in one pop at a million pending. Splitting
 //!   slots ahead of time still left 1,249 and doubled the price of a hold (67–74 → 141–166 ns at 100,000). It needs
 //!   a side heap for orders below its base, and cannot tell its minimum without a scan.
-//! - *A heap.* See [`ReferenceHeap`]. Random inserts are cheaper there: 73 against 108 ns at 100,000 entries, 78
-//!   against 176 at a million. But every pop is a walk through memory, and firing is what makes a timer late: pop
-//!   and insert together 385 against 200, and 799 against 359.
+//! - *A heap.* See [`ReferenceHeap`]. Random inserts cost the same there, 25 to 30 ns. But every pop is a walk through
+//!   memory, and firing is what makes a timer late: pop and insert together 246 against some 150 ns at 100,000
+//!   entries, 735 against some 250 at a million.
 //! - *Sorted leaves, a B-tree:* each insert moves half a leaf, and most timers are cancelled before anyone asks
 //!   for their order.
 //! - *Removing a cancelled stamp at once:* needs its position in the slot, written on every move of every stamp.
 //!   The link to a leaf is written only when a stamp changes leaves, about once in a life.
 //! - *No link, and one count of the dead for all:* cancel touches one line less, but a run of dead leaves behind
 //!   the front can be as long as the queue, and the pop that meets it pauses.
+//! - *No far leaves:* the index finds a leaf for every entry at once. Processor time on a machine with far too much to
+//!   do, medians, without → with far leaves. At a million entries: insert 158 → 47 ns, pop 74 → 216, pop and insert
+//!   together 346 → 313, cancel and insert 593 → 448; deadlines in order, insert and pop, 86 → 77. At 100,000: insert
+//!   100 → 42, pop 46 → 119, pop and insert 148 → 146–179, cancel and insert 177 → 145. What fires pays when it fires
+//!   what it did not pay before, and a little more; what is cancelled, as most timers are, never does.
 //! - *An inbox:* inserts gathered in an unsorted pile and moved into their leaves 128 at a time, so that cache
 //!   misses overlap. Pop and insert at a million entries 371 → 291 ns, perhaps a gain; nothing at 100,000 or for
-//!   inserts alone. Left until a quiet machine says more: it is a second place where an entry may be.
+//!   inserts alone. The far leaves are an inbox that is emptied only of what is needed soon.
 
+mod far;
 mod front;
 mod heap;
 mod index;
 mod leaf;
+mod sift;
 mod slab;
 mod stamp;
 #[cfg(test)]
@@ -93,6 +114,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::{TaskKey, Tick};
+use far::Far;
 use front::SHORT;
 use index::{Index, LeafId};
 use leaf::{LEAF, Leaf};
@@ -137,6 +159,7 @@ pub struct TimerQueue<T> {
     /// The leaf to which the front's tenants are linked; `NONE` until there was one.
     front_leaf: LeafId,
     index: Index,
+    far: Far,
     leaves: Leaves,
     slab: Values<T>,
     /// Stamps looked at or moved so far.
@@ -187,6 +210,7 @@ impl<T> TimerQueue<T> {
             front: Vec::new(),
             front_leaf: NONE,
             index: Index::new(),
+            far: Far::new(),
             leaves: Slab::new(),
             slab: Slab::new(),
             work: 0,
@@ -228,11 +252,18 @@ impl<T> TimerQueue<T> {
     #[inline]
     pub fn insert(&mut self, deadline: Tick, number: u64, value: T) -> TaskKey {
         let order = order(deadline, number);
+        if order > self.far.limit {
+            return self.insert_far(deadline, number, value);
+        }
         let leaf = match self.index.find(order) {
             Some((place, leaf)) if self.leaves.tenant(leaf).len() == LEAF => {
                 self.make_room(place, leaf, order)
             }
             Some((_, leaf)) => leaf,
+            None if order > self.far.floor => {
+                self.catch_up();
+                return self.insert(deadline, number, value);
+            }
             None if self.front.len() < SHORT && self.front_leaf != NONE => self.front_leaf,
             None => self.make_front_room(order),
         };
@@ -244,6 +275,8 @@ impl<T> TimerQueue<T> {
         } else {
             self.leaves.tenant_mut(leaf).push(stamp);
         }
+        self.stow_if_high();
+        self.tend();
         key
     }
 
@@ -263,6 +296,10 @@ impl<T> TimerQueue<T> {
         let (value, id) = self.slab.remove(key)?;
         let leaf = self.leaves.tenant_mut(id);
         leaf.dead += 1;
+        if leaf.place != NONE {
+            self.far.live -= 1;
+            self.far.cancelled += 1;
+        }
         if id == self.front_leaf {
             if self.front.last().is_some_and(|stamp| stamp.key == key) {
                 self.settle();
@@ -270,6 +307,7 @@ impl<T> TimerQueue<T> {
         } else if leaf.is_unfit() {
             self.thin(id);
         }
+        self.tend();
         Some(value)
     }
 
@@ -313,6 +351,7 @@ impl<T> TimerQueue<T> {
         if !self.front.last().is_some_and(|stamp| self.slab.is_live(stamp.key)) {
             self.settle();
         }
+        self.tend();
         Some(Fired { deadline, number, value })
     }
 
@@ -348,7 +387,8 @@ impl<T> TimerQueue<T> {
         })
     }
 
-    /// How many entries are due at `now`. Takes time for every few hundred of them, not for each.
+    /// How many entries are due at `now`. Takes time for every few hundred of them, not for each; but for each entry
+    /// that is far behind, if `now` is so late that some of those are due.
     ///
     /// ```
     /// # use punctual_engine::{Tick, TimerQueue};
@@ -363,17 +403,18 @@ impl<T> TimerQueue<T> {
         let last = order(now, u64::MAX);
         let front = self.front.partition_point(|stamp| stamp.order() > last);
         let mut due = self.front[front..].iter().filter(|stamp| self.slab.is_live(stamp.key)).count();
+        let is_due = |stamp: &Stamp| stamp.deadline <= now && self.slab.is_live(stamp.key);
         let mut leaves = self.index.iter().map_while(|(bound, id)| (bound <= last).then_some(id)).peekable();
         while let Some(id) = leaves.next() {
             let leaf = self.leaves.tenant(id);
             due += if leaves.peek().is_some() {
                 leaf.live()
             } else {
-                let is_due = |stamp: &&Stamp| stamp.deadline <= now && self.slab.is_live(stamp.key);
-                leaf.stamps.iter().filter(is_due).count()
+                leaf.stamps.iter().filter(|stamp| is_due(stamp)).count()
             };
         }
-        due
+        let far = self.far.leaves.iter().map(|&id| self.leaves.tenant(id)).filter(|leaf| leaf.bound <= last);
+        due + far.map(|leaf| leaf.stamps.iter().filter(|stamp| is_due(stamp)).count()).sum::<usize>()
     }
 
     /// Stamps, slots and places looked at or moved since the queue was made.
@@ -387,7 +428,7 @@ impl<T> TimerQueue<T> {
     #[doc(hidden)]
     #[must_use]
     pub fn footprint(&self) -> Footprint {
-        let leaves = self.index.iter().map(|(_, id)| self.leaves.tenant(id).stamps.capacity());
+        let leaves = self.behind().map(|leaf| leaf.stamps.capacity());
         Footprint {
             stamps: self.front.capacity() + leaves.sum::<usize>(),
             slots: self.slab.capacity(),
@@ -397,8 +438,13 @@ impl<T> TimerQueue<T> {
 
     /// All stamps, dead ones too.
     fn stamps(&self) -> impl Iterator<Item = &Stamp> {
-        let leaves = self.index.iter().flat_map(|(_, id)| &self.leaves.tenant(id).stamps);
-        self.front.iter().chain(leaves)
+        self.front.iter().chain(self.behind().flat_map(|leaf| &leaf.stamps))
+    }
+
+    /// All leaves, near and far.
+    fn behind(&self) -> impl Iterator<Item = &Leaf> {
+        let ids = self.index.iter().map(|(_, id)| id).chain(self.far.leaves.iter().copied());
+        ids.map(|id| self.leaves.tenant(id))
     }
 }
 

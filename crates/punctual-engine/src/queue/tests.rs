@@ -4,13 +4,15 @@
 mod trio;
 
 use proptest::prelude::*;
+use std::rc::Rc;
 use std::vec::Vec;
 
-use crate::{Tick, TimerQueue};
+use super::sift::Stage;
+use crate::{TaskKey, Tick, TimerQueue};
 use trio::{SHAPES, grow_hold_shrink, op, run};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     /// Invariants 1, 2, 3, 4, 5, 8, 13, with all of the queue's own after every step.
     #[test]
@@ -65,4 +67,164 @@ fn a_run_of_dead_entries_is_gone_before_it_is_met() {
     assert!(queue.work() - before < 100, "{}", queue.work() - before);
     assert_eq!(queue.pop().map(|fired| fired.value), Some(9_999));
     queue.verify();
+}
+
+/// A queue in the middle of a sifting, with all deadlines that are in it.
+fn sifting(random: &mut fastrand::Rng) -> (TimerQueue<u64>, Vec<(u64, TaskKey)>) {
+    loop {
+        let (mut queue, mut entries) = (TimerQueue::new(), Vec::new());
+        for number in 0..random.u64(500..1_500) {
+            let deadline = random.u64(..100_000);
+            entries.push((deadline, queue.insert(Tick::from_nanos(deadline), number, deadline)));
+        }
+        while queue.far.sift.stage != Stage::Sifting && queue.pop().is_some() {}
+        for _ in 0..random.u32(1..20) {
+            queue.pop();
+        }
+        entries.retain(|&(_, key)| queue.contains(key));
+        if queue.far.sift.stage == Stage::Sifting && queue.far.sift.todo > 1 {
+            queue.verify();
+            return (queue, entries);
+        }
+    }
+}
+
+/// What the queue gives out is all of this, in order.
+fn gives(mut queue: TimerQueue<u64>, mut deadlines: Vec<u64>) {
+    deadlines.sort_unstable();
+    for deadline in deadlines {
+        assert_eq!(queue.pop().map(|fired| fired.value), Some(deadline));
+        queue.verify();
+    }
+    assert!(queue.is_empty());
+}
+
+/// Counting, listing and draining find each entry once, wherever it is at that moment.
+#[test]
+fn all_is_exact_in_the_middle_of_a_sifting() {
+    let mut random = fastrand::Rng::with_seed(10);
+    for _ in 0..20 {
+        let (mut queue, entries) = sifting(&mut random);
+        let mut deadlines: Vec<u64> = entries.iter().map(|entry| entry.0).collect();
+        deadlines.sort_unstable();
+        let mut listed: Vec<u64> = queue.iter().map(|entry| *entry.value).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, deadlines);
+        assert_eq!(queue.len(), deadlines.len());
+        for now in (0..100_000).step_by(997) {
+            let due = deadlines.partition_point(|&deadline| deadline <= now);
+            assert_eq!(queue.due_count(Tick::from_nanos(now)), due);
+        }
+        let drained: Vec<u64> = queue.drain().iter().map(|fired| fired.value).collect();
+        assert_eq!(drained, deadlines);
+        assert_eq!((queue.footprint().stamps, queue.footprint().leaves), (0, 0));
+        queue.verify();
+    }
+}
+
+/// What arrives while sifting finds its place on either side of the floor and of the limit.
+#[test]
+fn arrivals_during_a_sifting_keep_the_order() {
+    let mut random = fastrand::Rng::with_seed(11);
+    for _ in 0..20 {
+        let (mut queue, entries) = sifting(&mut random);
+        let mut deadlines: Vec<u64> = entries.iter().map(|entry| entry.0).collect();
+        let [floor, limit] = [queue.far.floor, queue.far.limit].map(|order| (order >> 64) as u64);
+        let limit = limit.min(100_000);
+        for step in 0..random.u64(1..100) {
+            let middle = floor + (limit - floor) / 2;
+            let deadline = [0, floor, floor + 1, middle, limit, limit + 1, 200_000][random.usize(..7)];
+            queue.insert(Tick::from_nanos(deadline), 10_000 + step, deadline);
+            deadlines.push(deadline);
+            queue.verify();
+        }
+        gives(queue, deadlines);
+    }
+}
+
+/// Cancels that take away all that is near, faster than a sifting with small steps can follow: it must catch up.
+#[test]
+fn the_front_never_overtakes_a_sifting() {
+    let mut random = fastrand::Rng::with_seed(12);
+    for _ in 0..20 {
+        let (mut queue, mut entries) = sifting(&mut random);
+        let floor = (queue.far.floor >> 64) as u64;
+        entries.sort_unstable_by_key(|entry| entry.0);
+        let near = entries.partition_point(|&(deadline, _)| deadline <= floor);
+        for (_, key) in entries.drain(..near) {
+            assert!(queue.cancel(key).is_some());
+            queue.verify();
+        }
+        gives(queue, entries.into_iter().map(|entry| entry.0).collect());
+    }
+}
+
+/// Nothing is left near but a short front, and the next arrival is above the floor: below what has been brought near,
+/// but perhaps not below what has not. It must not slip into the front.
+#[test]
+fn an_arrival_just_above_the_floor_waits_for_the_sifting() {
+    let mut random = fastrand::Rng::with_seed(14);
+    let mut seen = 0;
+    while seen < 5 {
+        let (mut queue, mut entries) = sifting(&mut random);
+        let floor = (queue.far.floor >> 64) as u64;
+        let front: Vec<TaskKey> = queue.front.iter().rev().take(2).map(|stamp| stamp.key).collect();
+        entries.retain(|&(deadline, key)| {
+            let stays = deadline > floor || front.contains(&key);
+            if !stays {
+                queue.cancel(key);
+            }
+            stays
+        });
+        if queue.front.len() > 2 {
+            queue.purge_front();
+        }
+        // One above the floor would pass for equal to it.
+        let gap = queue.far.floor + 2;
+        if queue.far.sift.stage != Stage::Sifting
+            || queue.index.first_bound().is_none_or(|bound| bound <= gap)
+        {
+            continue;
+        }
+        seen += 1;
+        queue.insert(Tick::from_nanos((gap >> 64) as u64), gap as u64, floor);
+        queue.verify();
+        gives(queue, entries.iter().map(|entry| entry.0).chain([floor]).collect());
+    }
+}
+
+/// All that is far is cancelled while it is being sifted, and whatever comes then comes out.
+#[test]
+fn a_sifting_ends_when_nothing_far_is_left() {
+    let mut random = fastrand::Rng::with_seed(13);
+    for _ in 0..20 {
+        let (mut queue, mut entries) = sifting(&mut random);
+        random.shuffle(&mut entries);
+        let floor = (queue.far.floor >> 64) as u64;
+        let (near, far) = entries.into_iter().partition::<Vec<_>, _>(|&(deadline, _)| deadline <= floor);
+        for (_, key) in far {
+            assert!(queue.cancel(key).is_some());
+            queue.verify();
+        }
+        assert_eq!(queue.far.live, 0);
+        gives(queue, near.into_iter().map(|entry| entry.0).collect());
+    }
+}
+
+/// A queue that is dropped in the middle of a sifting drops every value once.
+#[test]
+fn a_sifting_queue_can_be_dropped() {
+    let witness = Rc::new(());
+    let mut queue = TimerQueue::new();
+    for number in 0..1_000 {
+        queue.insert(Tick::from_nanos(number * 617 % 1_000), number, Rc::clone(&witness));
+    }
+    while queue.far.sift.stage != Stage::Sifting {
+        assert!(queue.pop().is_some(), "a sifting on the way");
+    }
+    queue.pop();
+    assert!(queue.far.sift.todo > 0);
+    assert_eq!(Rc::strong_count(&witness), queue.len() + 1);
+    drop(queue);
+    assert_eq!(Rc::strong_count(&witness), 1);
 }

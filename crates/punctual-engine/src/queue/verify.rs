@@ -2,9 +2,11 @@
 
 use super::TimerQueue;
 use super::front::FRONT;
+use super::index::LeafId;
 use super::leaf::{LEAF, is_overgrown};
+use super::sift::Stage;
 use super::slab::NONE;
-use super::stamp::Stamp;
+use super::stamp::{Order, Stamp};
 
 impl<T> TimerQueue<T> {
     /// Checks the whole queue, for tests.
@@ -17,6 +19,7 @@ impl<T> TimerQueue<T> {
         self.index.verify();
         self.verify_front();
         self.verify_leaves();
+        self.verify_far();
         let live = self.stamps().filter(|stamp| self.slab.is_live(stamp.key)).count();
         assert!(live == self.slab.len(), "{live} live stamps for {} entries", self.slab.len());
     }
@@ -29,7 +32,7 @@ impl<T> TimerQueue<T> {
         let leaf = self.leaves.tenant(self.front_leaf);
         assert!(leaf.stamps.is_empty(), "the front's stamps are in two places");
         let dead = self.verify_links(&self.front, self.front_leaf);
-        assert!(dead == leaf.dead, "the front has {dead} dead stamps, not {}", leaf.dead);
+        assert!(dead == leaf.dead as usize, "the front has {dead} dead stamps, not {}", leaf.dead);
         assert!(self.front.len() <= FRONT, "a front of {}", self.front.len());
         assert!(self.front.is_sorted_by_key(|stamp| core::cmp::Reverse(stamp.order())), "an unsorted front");
         let head = self.front.last();
@@ -41,25 +44,68 @@ impl<T> TimerQueue<T> {
     }
 
     fn verify_leaves(&self) {
-        let mut count = usize::from(self.front_leaf != NONE);
         let mut leaves = self.index.iter().peekable();
         while let Some((bound, id)) = leaves.next() {
-            count += 1;
             let leaf = self.leaves.tenant(id);
             assert!(id != self.front_leaf, "the front is in the index");
+            assert!(leaf.place == NONE, "a far leaf is in the index");
             assert!(leaf.bound == bound, "leaf {id} does not know its bound");
-            let dead = self.verify_links(&leaf.stamps, id);
-            assert!(dead == leaf.dead, "leaf invariant 2: {dead} dead stamps, not {}", leaf.dead);
-            assert!(!is_overgrown(dead, leaf.live()), "leaf invariant 2: {dead} dead in a leaf");
-            assert!(leaf.len() <= LEAF, "leaf invariant 1: a leaf of {}", leaf.len());
             assert!(leaf.live() > 0, "leaf invariant 1: a leaf without an entry");
-            let next = leaves.peek().map(|&(bound, _)| bound);
-            for stamp in &leaf.stamps {
-                assert!(bound <= stamp.order(), "a stamp below its leaf");
-                assert!(next.is_none_or(|next| stamp.order() <= next), "a stamp above its leaf");
-            }
+            // Equal orders, against the contract, may be on both sides of a bound.
+            let next = leaves.peek().map_or(self.far.limit.saturating_add(1), |&(bound, _)| bound);
+            self.verify_leaf(id, bound, next);
         }
+        let count = self.index.iter().count() + self.far.leaves.len() + usize::from(self.front_leaf != NONE);
         assert!(count == self.leaves.len(), "{count} leaves in use, {} in memory", self.leaves.len());
+    }
+
+    fn verify_far(&self) {
+        let far = &self.far;
+        let is_sifting = far.sift.stage == Stage::Sifting;
+        assert!(is_sifting || far.floor == far.limit, "far invariant 1: a floor below the limit");
+        assert!(
+            is_sifting || far.sift.todo == 0 && far.sift.current == NONE,
+            "sifting, but not at that stage"
+        );
+        let end = far.floor.saturating_add(1);
+        assert!(self.front.first().is_none_or(|stamp| stamp.order() <= end), "sift invariant 1: the front");
+        let (mut stamps, mut live) = (0, 0);
+        for (place, &id) in far.leaves.iter().enumerate() {
+            let leaf = self.leaves.tenant(id);
+            assert!(leaf.place as usize == place, "far invariant 3: leaf {id} does not know its place");
+            (stamps, live) = (stamps + leaf.len(), live + leaf.live());
+            let may_be_empty = id == far.tail || id == far.sift.current;
+            assert!(leaf.live() > 0 || may_be_empty, "far invariant 4: a leaf without an entry");
+            self.verify_leaf(id, leaf.bound, Order::MAX);
+            let is_current = id == far.sift.current;
+            let staying = leaf.len() - if is_current { far.sift.leaving } else { 0 };
+            let sifted = if place < far.sift.todo { 0 } else { staying };
+            let above = |stamps: &[Stamp], order| stamps.iter().all(|stamp| stamp.order() > order);
+            assert!(
+                above(&leaf.stamps[..sifted], far.limit),
+                "sift invariant 2: a stamp not above the limit"
+            );
+            assert!(above(&leaf.stamps[sifted..], far.floor), "far invariant 1: a stamp not above the floor");
+        }
+        assert!((stamps, live) == (far.stamps, far.live), "far invariant 2: {stamps} stamps, {live} live");
+        let is_closed = far.limit == Order::MAX && far.leaves.is_empty() && !is_sifting;
+        assert!(live > 0 || is_closed, "far invariant 5: nothing far, but a limit");
+    }
+
+    /// Checks one leaf, whose stamps are to be from `bound` to `end`.
+    fn verify_leaf(&self, id: LeafId, bound: Order, end: Order) {
+        let leaf = self.leaves.tenant(id);
+        let dead = self.verify_links(&leaf.stamps, id);
+        assert!(dead == leaf.dead as usize, "leaf invariant 2: {dead} dead stamps, not {}", leaf.dead);
+        assert!(
+            !is_overgrown(dead, leaf.live()) || id == self.far.sift.current,
+            "leaf invariant 2: {dead} dead"
+        );
+        assert!(leaf.len() <= LEAF, "leaf invariant 1: a leaf of {}", leaf.len());
+        for stamp in &leaf.stamps {
+            assert!(bound <= stamp.order(), "a stamp below its leaf");
+            assert!(stamp.order() <= end, "a stamp above its leaf");
+        }
     }
 
     /// Checks that the live among `stamps` are linked to leaf `id`; how many are dead.
