@@ -211,6 +211,26 @@ fn a_sifting_ends_when_nothing_far_is_left() {
     }
 }
 
+/// A tail may be empty, but not once it is a far leaf like the others: then it goes when a sifting begins.
+#[test]
+fn an_empty_tail_is_dropped_when_a_sifting_begins() {
+    let mut queue = TimerQueue::new();
+    for number in 0..1_000 {
+        queue.insert(Tick::from_nanos(number * 617 % 1_000), number, number);
+    }
+    let tail: Vec<TaskKey> =
+        queue.leaves.tenant(queue.far.tail).stamps.iter().map(|stamp| stamp.key).collect();
+    for key in tail {
+        queue.cancel(key);
+        queue.verify();
+    }
+    assert_eq!(queue.leaves.tenant(queue.far.tail).len(), 0);
+    while queue.far.sift.stage != Stage::Sifting {
+        assert!(queue.pop().is_some(), "a sifting on the way");
+        queue.verify();
+    }
+}
+
 /// A queue that is dropped in the middle of a sifting drops every value once.
 #[test]
 fn a_sifting_queue_can_be_dropped() {
