@@ -46,6 +46,9 @@ all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin:
     // Settings and pictures.
     Keep, Leftover, OnCancel, OnDrop, Place, RunState, Schedule, ShutdownPolicy, When, Tick, Remaining, DelayKey,
     Delayed<u8>, QueuedTask, Stats, Lateness, TaskId, TaskState,
+    // Policies, and what is seen of tasks that have them.
+    Backoff, Jitter, Missed, MissedRule, OnFailure, Overlap, Spread, Steered, FailedRun, TaskView, TaskRemote,
+    UnobservedFailure, RunTimes,
 );
 
 #[cfg(feature = "cron")]
@@ -63,15 +66,18 @@ all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin:
 // What borrows from an executor, or holds closures and traits of the user's.
 all_of!(Send Sync Unpin:
     Builder, Rejection, TaskInfo<'static>, RunOutcome<'static>, TaskBuilder<'static, u8>, PeriodicBuilder<'static, u8>,
-    AsyncBuilder<'static, u8>, AsyncPeriodicBuilder<'static, u8>,
+    AsyncBuilder<'static, u8>, AsyncPeriodicBuilder<'static, u8>, RetryBuilder<'static, u8>,
 );
 all_of!(UnwindSafe RefUnwindSafe:
     TaskInfo<'static>, RunOutcome<'static>, TaskBuilder<'static, u8>, PeriodicBuilder<'static, u8>,
+    RetryBuilder<'static, u8>,
 );
 none_of!(UnwindSafe: Builder, Rejection);
 
 // The traits for code of the user's.
-all_of!(Send Sync: dyn Clock, dyn Observer, dyn Decorator, dyn Spawner, dyn RejectionHandler, dyn Runtime);
+all_of!(
+    Send Sync: dyn Clock, dyn Calendar, dyn Observer, dyn Decorator, dyn Spawner, dyn RejectionHandler, dyn Runtime
+);
 all_of!(Send Unpin: RunOn<OnlySend>);
 all_of!(Send: dyn Decoration);
 none_of!(Sync: dyn Decoration);

@@ -3,6 +3,8 @@
 //! [`TaskBuilder`] is a task that runs once. Saying how often it runs makes it a [`PeriodicBuilder`], which has the
 //! policies of a series; saying that it is to be tried again makes it a [`RetryBuilder`].
 
+#[cfg(feature = "cron")]
+mod cron;
 mod periodic;
 mod retry;
 

@@ -9,6 +9,8 @@ mod support;
 mod bodies;
 
 mod control;
+#[cfg(feature = "cron")]
+mod cron;
 mod ends;
 mod failures;
 mod jitter;
