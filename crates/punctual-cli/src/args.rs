@@ -88,6 +88,12 @@ pub(crate) struct NextArgs {
     /// Begins after this time instead of now: 2026-03-28T12:00, in the zone unless it has an offset
     #[arg(long, value_name = "TIME")]
     pub(crate) from: Option<String>,
+    /// What becomes of times that the clocks skip
+    #[arg(long, default_value = "first-valid", value_name = "RULE", value_parser = ["first-valid", "skip", "shift"])]
+    pub(crate) clocks_forward: String,
+    /// Which of the times that come twice counts
+    #[arg(long, default_value = "first", value_name = "RULE", value_parser = ["first", "second", "both"])]
+    pub(crate) clocks_back: String,
     /// The name of the job, where `H` in the expression spreads jobs out
     #[arg(long, default_value = "job", value_name = "NAME")]
     pub(crate) name: String,
@@ -126,6 +132,8 @@ The schedule:
   command = \"pg_dump shop | gzip > shop.gz\"   # for the shell, or [\"program\", \"argument\"]
   cron = \"30 2 * * *\"        # or every = \"10s\", fixed-delay = \"5m\", at = 2026-12-24T18:00:00
   timezone = \"Europe/Berlin\" # for cron and at; the machine's by default
+  clocks-forward = \"first-valid\" # of times the clocks skip; or skip, shift
+  clocks-back = \"first\"      # of times that come twice; or second, both
   directory = \"/var/backup\"  # from where the schedule is; that is also the default
   environment = { PGUSER = \"shop\" }
   timeout = \"1h\"             # then SIGTERM to all its processes, and after `grace` SIGKILL

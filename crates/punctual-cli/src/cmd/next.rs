@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr as _;
 use super::print;
 use crate::args::NextArgs;
 use crate::exit::Exit;
-use crate::file::{instant, show, zone};
+use crate::file::{CLOCKS_BACK, CLOCKS_FORWARD, instant, show, zone};
 
 /// Prints the description, and a line for each time.
 pub(crate) fn next(args: &NextArgs) -> Exit {
@@ -30,6 +30,9 @@ fn times(args: &NextArgs) -> Result<String, String> {
     let cron = CronOptions::new().seed(&args.name).parse(&args.expression);
     let schedule = cron.and_then(|cron| CronSchedule::new(cron, name.as_str()));
     let schedule = schedule.map_err(|error| wrong(&error))?;
+    let schedule = schedule
+        .gap(chosen(&CLOCKS_FORWARD, &args.clocks_forward))
+        .overlap(chosen(&CLOCKS_BACK, &args.clocks_back));
     let now = SystemTime::now();
     let from = match &args.from {
         Some(text) => instant(text, &rules).map_err(|message| format!("`--from`: {message}"))?,
@@ -50,6 +53,11 @@ fn times(args: &NextArgs) -> Result<String, String> {
         };
     }
     Ok(text)
+}
+
+/// What a word stands for. The arguments let no other word through.
+fn chosen<T: Copy + Default>(words: &[(&str, T)], word: &str) -> T {
+    words.iter().find(|(name, _)| *name == word).map(|(_, value)| *value).unwrap_or_default()
 }
 
 fn wrong(error: &CronError) -> String {

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
+use punctual::{Gap, WallOverlap};
+
 use super::diagnostic::Diagnostics;
 use super::fields::{At, Fields};
 use super::instant::{ZoneName, zone};
 use super::{Missed, Output, Overlap};
 
 /// Every key of [`Draft`].
-pub(crate) const DRAFT_KEYS: [&str; 16] = [
+pub(crate) const DRAFT_KEYS: [&str; 18] = [
+    "clocks-back",
+    "clocks-forward",
     "directory",
     "environment",
     "grace",
@@ -27,6 +31,14 @@ pub(crate) const DRAFT_KEYS: [&str; 16] = [
     "timezone",
 ];
 
+/// Of a wall time that exists twice, which one counts.
+pub(crate) const CLOCKS_BACK: [(&str, WallOverlap); 3] =
+    [("first", WallOverlap::First), ("second", WallOverlap::Second), ("both", WallOverlap::Both)];
+
+/// What becomes of a wall time that does not exist.
+pub(crate) const CLOCKS_FORWARD: [(&str, Gap); 3] =
+    [("first-valid", Gap::FirstValid), ("skip", Gap::Skip), ("shift", Gap::Shift)];
+
 const MISSED: [(&str, Missed); 4] =
     [("skip", Missed::Skip), ("once", Missed::Once), ("burst", Missed::Burst), ("shift", Missed::Shift)];
 
@@ -36,6 +48,8 @@ const OUTPUT: [(&str, Output); 4] =
 /// A job as far as it was said: by itself, or by the defaults.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Draft {
+    pub(crate) clocks_back: Option<At<WallOverlap>>,
+    pub(crate) clocks_forward: Option<At<Gap>>,
     pub(crate) directory: Option<At<String>>,
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) grace: Option<At<Duration>>,
@@ -57,6 +71,8 @@ pub(crate) struct Draft {
 impl Draft {
     pub(crate) fn read(fields: &mut Fields<'_>) -> Self {
         Self {
+            clocks_back: fields.choice("clocks-back", &CLOCKS_BACK, ""),
+            clocks_forward: fields.choice("clocks-forward", &CLOCKS_FORWARD, ""),
             directory: fields.string("directory"),
             environment: environment(fields),
             grace: fields.duration("grace"),
@@ -82,6 +98,8 @@ impl Draft {
         let mut environment = defaults.environment;
         environment.extend(self.environment);
         Self {
+            clocks_back: self.clocks_back.or(defaults.clocks_back),
+            clocks_forward: self.clocks_forward.or(defaults.clocks_forward),
             directory: self.directory.or(defaults.directory),
             environment,
             grace: self.grace.or(defaults.grace),

@@ -41,6 +41,7 @@ use punctual::CronSchedule;
 
 pub(crate) use amount::show;
 pub(crate) use diagnostic::Diagnostic;
+pub(crate) use draft::{CLOCKS_BACK, CLOCKS_FORWARD};
 pub(crate) use instant::{ZoneName, instant, zone};
 
 /// No schedule is larger. Something else was named by mistake.

@@ -275,18 +275,27 @@ fn trigger(
         "fixed-delay" => {
             Trigger::FixedDelay { delay: fields.duration_from(key, SHORTEST)?.value, start_after }
         }
-        "cron" => cron(fields, name, &zone)?,
+        "cron" => Trigger::Cron(follow_clocks(cron(fields, name, &zone)?, own, defaults)),
         _ => at(fields, zone)?,
     };
     Some(At { value, span })
 }
 
-fn cron(fields: &mut Fields<'_>, name: &str, zone: &ZoneName) -> Option<Trigger> {
+/// Says what changes of the clocks do to a schedule.
+fn follow_clocks(schedule: CronSchedule, own: &Draft, defaults: &Draft) -> CronSchedule {
+    let forward = own.clocks_forward.as_ref().or(defaults.clocks_forward.as_ref());
+    let back = own.clocks_back.as_ref().or(defaults.clocks_back.as_ref());
+    schedule
+        .gap(forward.map(|forward| forward.value).unwrap_or_default())
+        .overlap(back.map(|back| back.value).unwrap_or_default())
+}
+
+fn cron(fields: &mut Fields<'_>, name: &str, zone: &ZoneName) -> Option<CronSchedule> {
     let expression = fields.string("cron")?;
     // The name is what `H` spreads jobs by.
     let cron = CronOptions::new().seed(name).parse(&expression.value);
     match cron.and_then(|cron| CronSchedule::new(cron, zone.as_str())) {
-        Ok(schedule) => Some(Trigger::Cron(schedule)),
+        Ok(schedule) => Some(schedule),
         Err(error) => {
             let place = fields.inside(&expression, error.span());
             let found =
@@ -337,6 +346,10 @@ fn check_fit(fields: &mut Fields<'_>, own: &Draft, defaults: &Draft, trigger: &A
         refuse("start-after", "the clock says when the first run is");
     } else {
         refuse("timezone", "it is for `cron` and `at`");
+    }
+    if !matches!(trigger.value, Trigger::Cron(_)) {
+        refuse("clocks-forward", "it is for `cron`");
+        refuse("clocks-back", "it is for `cron`");
     }
     if is_delay || is_once {
         let why = if is_once { "the job runs once" } else { "the next run is planned when one has ended" };

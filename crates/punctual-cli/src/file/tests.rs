@@ -104,6 +104,19 @@ fn a_job_overrides_the_defaults_and_shares_their_environment() {
 }
 
 #[test]
+fn what_the_clocks_do_is_part_of_the_schedule() {
+    let text = |rules: &str| {
+        format!("[job.a]\ncommand = \"x\"\ncron = \"30 2 * * *\"\ntimezone = \"Europe/Berlin\"\n{rules}")
+    };
+    let trigger = |rules: &str| parse(&text(rules), Path::new(".")).unwrap().jobs[0].timing.trigger.clone();
+    let plain = trigger("");
+    assert_eq!(plain, trigger("clocks-forward = \"first-valid\"\nclocks-back = \"first\"\n"));
+    assert_ne!(plain, trigger("clocks-forward = \"skip\"\n"));
+    assert_ne!(plain, trigger("clocks-back = \"both\"\n"));
+    assert_eq!(trigger("[defaults]\nclocks-back = \"both\"\n"), trigger("clocks-back = \"both\"\n"));
+}
+
+#[test]
 fn jobs_keep_the_order_of_the_file() {
     let text: String =
         ["z", "a", "m"].map(|name| format!("[job.{name}]\ncommand = \"x\"\nevery = \"1s\"\n")).concat();

@@ -87,6 +87,8 @@ fn each_mistake_has_its_place_and_its_words() {
         ("at = 2026-03-29T02:30:00\ntimezone = \"Europe/Berlin\"", "3:6", "does not exist in this zone"),
         ("cron = \"@daily\"\ntimezone = \"Europe/Berln\"", "4:12", "did you mean \"Europe/Berlin\"?"),
         ("cron = \"@daily\"\nstart-after = \"5s\"", "4:1", "`start-after` has no effect"),
+        ("every = \"5s\"\nclocks-back = \"both\"", "4:1", "`clocks-back` has no effect: it is for `cron`"),
+        ("cron = \"@daily\"\nclocks-forward = \"skipp\"", "4:18", "did you mean \"skip\"?"),
         ("every = \"5s\"\ntimezone = \"UTC\"", "4:1", "`timezone` has no effect"),
         ("fixed-delay = \"5s\"\noverlap = \"queue\"", "4:1", "`overlap` has no effect"),
         ("fixed-delay = \"5s\"\nmissed = \"skip\"", "4:1", "`missed` has no effect"),

@@ -46,6 +46,31 @@ fn times_that_exist_twice_are_marked_with_the_change() {
 }
 
 #[test]
+fn rules_say_what_the_clocks_do() {
+    let walls = |from: &str, rule: &[&str]| -> Vec<String> {
+        let zone = ["next", "30 2 * * *", "--tz", "Europe/Berlin", "--json", "-n", "2", "--from", from];
+        let said = call(&[&zone[..], rule].concat());
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+        let objects = said.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        objects
+            .map(|object| {
+                format!("{} {}", object["wall"].as_str().unwrap(), object["offset"].as_str().unwrap())
+            })
+            .collect()
+    };
+    let spring = "2026-03-28T12:00";
+    assert_eq!(walls(spring, &["--clocks-forward", "first-valid"])[0], "2026-03-29 03:00:00 +02:00");
+    assert_eq!(walls(spring, &["--clocks-forward", "skip"])[0], "2026-03-30 02:30:00 +02:00");
+    assert_eq!(walls(spring, &["--clocks-forward", "shift"])[0], "2026-03-29 03:30:00 +02:00");
+    let autumn = "2026-10-24T12:00";
+    let (first, second) = ("2026-10-25 02:30:00 +02:00", "2026-10-25 02:30:00 +01:00");
+    assert_eq!(walls(autumn, &["--clocks-back", "first"]), [first, "2026-10-26 02:30:00 +01:00"]);
+    assert_eq!(walls(autumn, &["--clocks-back", "second"])[0], second);
+    assert_eq!(walls(autumn, &["--clocks-back", "both"]), [first, second]);
+    assert_eq!(call(&["next", "@daily", "--clocks-back", "third"]).code, Some(2));
+}
+
+#[test]
 fn half_an_hour_is_half_an_hour() {
     let lines = table("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00", "1");
     assert_eq!(lines[3], "~ the clocks go forward by 30m on Sun 2026-10-04 02:00, to 02:30 (+11)");

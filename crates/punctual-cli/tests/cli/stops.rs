@@ -119,6 +119,19 @@ fixed-delay = "10ms"
     run.drain();
 }
 
+/// Its outputs are closed long before its end: the end is what counts.
+#[test]
+fn a_command_that_closes_its_outputs_is_waited_for() {
+    let place = Place::new(
+        "[job.mute]\ncommand = \"echo last words; exec >&- 2>&-; while ! test -e go; do sleep 0.01; done; exit 5\"\nevery = \"1h\"\n",
+    );
+    let run = place.run();
+    assert_eq!(run.line("mute"), "last words");
+    place.write("go", "");
+    assert_eq!(run.job("mute", "finished")["code"], 5);
+    run.drain();
+}
+
 #[test]
 fn a_command_that_is_suspended_can_be_stopped() {
     let place = Place::new(
