@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::process::Stdio;
 
-use super::support::{LIMIT, Place, code, punctual, send, until};
+use super::support::{Place, Program, punctual, send, until};
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -23,8 +23,8 @@ command = "yes 01234567890123456789012345678901234567890123456789012345678901234
 every = "1h"
 "#,
     );
-    let mut child = punctual().args(["run", &place.schedule()]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut out = child.stdout.take().unwrap();
+    let mut program = Program::start(punctual().args(["run", &place.schedule()]).stdout(Stdio::piped()));
+    let mut out = program.stdout();
     let (mut buffer, mut tail, mut bytes, mut lines) = (vec![0; MEGABYTE], Vec::new(), 0, 0);
     loop {
         let count = out.read(&mut buffer).unwrap();
@@ -38,10 +38,10 @@ every = "1h"
         assert!(count > 0, "{}", String::from_utf8_lossy(&tail));
     }
     assert!(lines >= 1_000_000 && bytes > 100 * MEGABYTE, "{lines} lines, {bytes} bytes");
-    let peak = peak(child.id());
+    let peak = peak(program.id());
     assert!(peak < 64 * MEGABYTE, "{peak} bytes");
-    send("TERM", child.id());
-    assert_eq!(code(child.wait().unwrap()), 0);
+    send("TERM", program.id());
+    assert_eq!(program.code(), 0);
 }
 
 #[test]
@@ -82,23 +82,20 @@ output = "discard"
 every = "20ms"
 "#,
     );
-    let mut child = punctual().args(["run", &place.schedule()]).stdout(Stdio::piped()).spawn().unwrap();
-    let out = child.stdout.take().unwrap();
+    let mut program = Program::start(punctual().args(["run", &place.schedule()]).stdout(Stdio::piped()));
+    let out = program.stdout();
     until("the other job goes on", || place.read("ticks").lines().count() > 20);
-    send("TERM", child.id());
-    let (sender, ended) = std::sync::mpsc::channel();
-    let waiter = std::thread::spawn(move || sender.send(code(child.wait().unwrap())).unwrap());
-    assert_eq!(ended.recv_timeout(LIMIT), Ok(0));
-    waiter.join().unwrap();
+    send("TERM", program.id());
+    assert_eq!(program.code(), 0);
     drop(out);
 }
 
 #[test]
 fn a_reader_that_goes_away_ends_nothing() {
     let place = Place::new("[job.tick]\ncommand = \"echo x | tee -a ticks\"\nevery = \"20ms\"\n");
-    let mut child = punctual().args(["run", &place.schedule()]).stdout(Stdio::piped()).spawn().unwrap();
-    drop(child.stdout.take());
+    let mut program = Program::start(punctual().args(["run", &place.schedule()]).stdout(Stdio::piped()));
+    drop(program.stdout());
     until("the job goes on", || place.read("ticks").lines().count() > 20);
-    send("TERM", child.id());
-    assert_eq!(code(child.wait().unwrap()), 0);
+    send("TERM", program.id());
+    assert_eq!(program.code(), 0);
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -91,9 +91,53 @@ impl Place {
     }
 }
 
+/// A program that is going on. A test that fails leaves nothing behind: the third signal kills every job.
+pub(crate) struct Program(Child);
+
+impl Program {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn stdout(&mut self) -> ChildStdout {
+        self.0.stdout.take().unwrap()
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
+    /// The exit status, when it has ended.
+    #[track_caller]
+    pub(crate) fn code(&mut self) -> i32 {
+        until("its end", || self.is_over());
+        let status = self.0.wait().unwrap();
+        status.code().unwrap_or_else(|| panic!("it was killed: {status}"))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if self.is_over() {
+            return;
+        }
+        for _ in 0..3 {
+            send(TERM, self.id());
+            pause();
+        }
+        let _ = try_until(|| self.is_over());
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A `punctual run` that is going on, and its events.
 pub(crate) struct Run {
-    child: Child,
+    program: Program,
     events: Receiver<Value>,
     reader: Option<JoinHandle<()>>,
     errors: Option<JoinHandle<String>>,
@@ -103,9 +147,9 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut program = Program::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let (sender, events) = mpsc::channel();
-        let out = BufReader::new(child.stdout.take().unwrap());
+        let out = BufReader::new(program.stdout());
         let reader = std::thread::spawn(move || {
             for line in out.lines() {
                 let line = line.unwrap();
@@ -116,20 +160,20 @@ impl Run {
                 }
             }
         });
-        let mut err = child.stderr.take().unwrap();
+        let mut err = program.0.stderr.take().unwrap();
         let errors = std::thread::spawn(move || {
             let mut text = String::new();
             err.read_to_string(&mut text).unwrap();
             text
         });
         let run =
-            Self { child, events, reader: Some(reader), errors: Some(errors), seen: RefCell::default() };
+            Self { program, events, reader: Some(reader), errors: Some(errors), seen: RefCell::default() };
         run.event("ready");
         run
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.program.id()
     }
 
     /// The next event that satisfies `wanted`; those before it are passed over.
@@ -192,7 +236,7 @@ impl Run {
         self.reader.take().unwrap().join().unwrap();
         let errors = self.errors.take().unwrap().join().unwrap();
         assert_eq!(errors, "", "nothing goes to standard error");
-        (code(self.child.wait().unwrap()), rest)
+        (self.program.code(), rest)
     }
 
     /// Asks it to end and expects that it drains.
@@ -203,25 +247,6 @@ impl Run {
         assert_eq!(code, 0, "{rest:#?}");
         rest
     }
-}
-
-impl Drop for Run {
-    /// A test that fails leaves nothing behind: the third signal kills every job.
-    fn drop(&mut self) {
-        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
-            for signal in [TERM, TERM, TERM] {
-                send(signal, self.pid());
-                pause();
-            }
-            let _ = try_until(|| self.child.try_wait().is_ok_and(|status| status.is_some()));
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
-}
-
-pub(crate) fn code(status: ExitStatus) -> i32 {
-    status.code().unwrap_or_else(|| panic!("it was killed: {status}"))
 }
 
 /// Sends a signal to a process, or with a `-` before its number to a group. Whether there was one.
