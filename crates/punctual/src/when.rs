@@ -21,10 +21,12 @@ pub enum When {
 
 impl When {
     /// The instant on `clock`, as things are now.
+    #[inline]
     pub(crate) fn tick(self, now: Tick, clock: &dyn Clock) -> Tick {
-        match self.point(now) {
-            Point::Tick(tick) => tick,
-            wall => Now::of(clock).tick_of(wall),
+        match self {
+            Self::After(delay) => now.after(delay),
+            Self::At(tick) => tick,
+            Self::Wall(_) => Now::of(clock).tick_of(self.point(now)),
         }
     }
 

@@ -278,7 +278,12 @@ impl Scheduler {
     {
         let pool = self.pool();
         let now = pool.clock.now();
-        let Some(deadline) = self.first_deadline(cell.header(), when, now) else {
+        let is_special = cell.header().is_special();
+        let deadline = match is_special {
+            true => self.first_deadline(cell.header(), when, now),
+            false => Some(when.tick(now, &*pool.clock)),
+        };
+        let Some(deadline) = deadline else {
             let (body, _) = cell.take_back().expect("nobody else knows the task");
             return Err(Rejected::new(body, RejectReason::NeverDue));
         };
@@ -291,13 +296,8 @@ impl Scheduler {
                 cell.decorate(decoration);
             }
         }
-        if cell.header().is_special() {
-            let mut core = pool.core.lock();
-            let id = *offer.id.get_or_insert_with(|| core.next_id());
-            cell.header().learn(Turn { deadline, id });
-            core.note_wall(cell.header(), &*pool.clock);
-            drop(core);
-            pool.registry.enter(&task);
+        if is_special {
+            self.introduce(&task, &mut offer);
         }
         if let Err((task, reason)) = pool.submit(task, &mut offer) {
             self.refuse(&cell, task, &mut offer, reason)?;
@@ -305,7 +305,20 @@ impl Scheduler {
         Ok(TaskHandle::new(cell.into_typed(), pool, offer.turn()))
     }
 
+    /// Tells a task that is more than plain who it is, and the pool of it, before it is queued.
+    #[cold]
+    fn introduce(&self, task: &TaskRef, offer: &mut Offer) {
+        let (pool, header) = (self.pool(), task.header());
+        let mut core = pool.core.lock();
+        let id = *offer.id.get_or_insert_with(|| core.next_id());
+        header.learn(Turn { deadline: offer.deadline, id });
+        core.note_wall(header, &*pool.clock);
+        drop(core);
+        pool.registry.enter(task);
+    }
+
     /// The first look at a task; `None` if it would never run.
+    #[cold]
     fn first_deadline(&self, header: &Header, when: When, now: Tick) -> Option<Tick> {
         let clock = &*self.pool().clock;
         match header.series() {

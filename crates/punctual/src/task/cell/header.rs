@@ -70,6 +70,7 @@ pub(crate) struct Traits {
 }
 
 impl Traits {
+    #[inline]
     fn is_plain(&self) -> bool {
         self.name.is_none()
             && self.tags.is_empty()
@@ -180,12 +181,9 @@ impl Phase {
 
 impl Header {
     /// For a task that begins with `refs` references.
+    #[inline]
     pub(super) fn new(traits: Traits, refs: u32, erase: Erase) -> Self {
-        let none = odd(TaskKey::NONE);
-        let link = match traits.is_plain() {
-            true => none,
-            false => Extra::link(none, Some(Special { traits, runs: AtomicU64::new(0) })),
-        };
+        let link = if traits.is_plain() { odd(TaskKey::NONE) } else { Extra::link_of(traits) };
         Self {
             erase,
             count: Count::new(refs),
@@ -221,6 +219,7 @@ impl Header {
     }
 
     /// Whether anything sets it apart from a task that runs once.
+    #[inline]
     pub(crate) fn is_special(&self) -> bool {
         self.special().is_some()
     }
@@ -312,10 +311,12 @@ impl Header {
         self.word.load(Ordering::Acquire) & INTERRUPTED != 0
     }
 
+    #[inline]
     fn special(&self) -> Option<&Special> {
         self.extra_at(self.link.load(Ordering::Acquire))?.special.as_ref()
     }
 
+    #[inline]
     fn extra_at(&self, link: u64) -> Option<&Extra> {
         if link & 1 == 1 {
             return None;
@@ -376,6 +377,10 @@ impl Header {
     }
 
     fn flag(&self, flag: u32, set: bool) -> bool {
+        // Nothing to clear, as usual. One that is being set at this moment stays set.
+        if !set && self.word.load(Ordering::Acquire) & flag == 0 {
+            return false;
+        }
         let mut guard = self.lock();
         let was = guard.word & flag != 0;
         guard.word = if set { guard.word | flag } else { guard.word & !flag };
@@ -443,6 +448,11 @@ impl Drop for Header {
 }
 
 impl Extra {
+    #[cold]
+    fn link_of(traits: Traits) -> u64 {
+        Self::link(odd(TaskKey::NONE), Some(Special { traits, runs: AtomicU64::new(0) }))
+    }
+
     /// A new one, for a task that is queued under the key in `odd`, as a link.
     fn link(odd: u64, special: Option<Special>) -> u64 {
         let extra = Self {
@@ -465,6 +475,7 @@ impl Extra {
 }
 
 /// A key as a link: the slot above, the generation below, which has 31 bits, so nothing is lost.
+#[inline]
 fn odd(key: TaskKey) -> u64 {
     let bits = key.to_bits();
     bits & !LOWER | (bits << 1 | 1) & LOWER
