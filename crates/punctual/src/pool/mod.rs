@@ -23,6 +23,8 @@ mod look;
 mod loom_leader;
 #[cfg(all(test, punctual_loom))]
 mod loom_pool;
+#[cfg(all(test, punctual_loom))]
+mod loom_steer;
 mod series;
 mod sizes;
 mod spawn;

@@ -12,7 +12,8 @@ use crate::clock::{Clock, ManualClock};
 use crate::error::{TaskError, WaitError};
 use crate::loom_support::{Counted, Drops, STEP, explore};
 use crate::park::Parker;
-use crate::task::{Turn, wait_for};
+use crate::task::{Turn, Verdict, wait_for};
+use crate::unobserved::{Reporter, Sink};
 use crate::{DelayQueue, FutureTask, Interrupted};
 
 type Body = Once<Box<dyn FnOnce() -> Counted + Send>>;
@@ -262,5 +263,38 @@ fn the_key_is_found_while_somebody_comes_to_wait() {
         assert_eq!(cell.header().key(), keys[1], "the key was lost on the way to the extra");
         assert!(cancel(cell.as_task()));
         assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn a_failure_is_read_or_reported_once() {
+    explore(3, || {
+        let (bodies, values, reports) = (Drops::default(), Drops::default(), Arc::new(AtomicUsize::new(0)));
+        let cell = task(&bodies, &values);
+        let told = Arc::clone(&reports);
+        let sink: Sink = Arc::new(move |_| {
+            told.fetch_add(1, Ordering::SeqCst);
+        });
+        let runner = {
+            let cell = cell.clone();
+            thread::spawn(move || {
+                let reporter = Arc::new(Reporter { observer: None, sink: Some(sink) });
+                let judge = |_: Option<&TaskError>| Verdict::Fail(TaskError::Failed("no".into()));
+                let ended = cell.as_task().perform(&Run {
+                    observer: None,
+                    reporter: Some(&reporter),
+                    turn: Turn::NONE,
+                    started: Tick::ZERO,
+                    again: false,
+                    count: &|| (),
+                    judge: Some(&judge),
+                });
+                assert!(matches!(ended, Ended::Finished));
+            })
+        };
+        let read = cell.take().is_some();
+        drop(cell);
+        runner.join().unwrap();
+        assert_eq!(reports.load(Ordering::SeqCst), usize::from(!read));
     });
 }
