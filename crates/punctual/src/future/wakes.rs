@@ -39,8 +39,16 @@ pub(crate) struct Wakes {
 struct State {
     /// Invariant 6.
     task: Option<TaskRef>,
-    /// Deadline and start of the run that is under way.
-    began: Option<(Tick, Tick)>,
+    /// How the run that is under way began.
+    began: Option<Began>,
+}
+
+#[derive(Clone, Copy)]
+struct Began {
+    deadline: Tick,
+    started: Tick,
+    /// It is for no point of the schedule.
+    extra: bool,
 }
 
 impl Wakes {
@@ -117,14 +125,19 @@ impl Wakes {
     }
 
     /// The next deadline, by `schedule`, of a run whose last poll was `poll`; the end of time while it is under way.
-    pub(crate) fn next(&self, schedule: Schedule, poll: RunTimes) -> Option<Tick> {
+    /// What the first poll says of being `extra` holds for the run.
+    pub(crate) fn next(&self, schedule: Schedule, poll: RunTimes, extra: bool) -> Option<Tick> {
+        let RunTimes { deadline, started, ended } = poll;
         let mut state = self.state.lock();
-        let (deadline, started) = *state.began.get_or_insert((poll.deadline, poll.started));
+        let began = *state.began.get_or_insert(Began { deadline, started, extra });
         if self.is_under_way() {
             return Some(Tick::MAX);
         }
         state.began = None;
-        schedule.next(RunTimes { deadline, started, ended: poll.ended })
+        match began {
+            Began { extra: true, deadline, .. } => Some(deadline),
+            Began { deadline, started, .. } => schedule.next(RunTimes { deadline, started, ended }),
+        }
     }
 
     // ---- under the pool's lock

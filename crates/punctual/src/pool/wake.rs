@@ -56,7 +56,7 @@ impl Pool {
             return false;
         }
         let run = RunTimes { deadline: turn.deadline, started, ended: self.clock.now() };
-        let Some(next) = header.next(run) else { return false };
+        let Some(next) = header.next(run, false) else { return false };
         let mut core = self.core.lock();
         if !core.requeue(task, Due::at(next), run.ended) {
             return false;

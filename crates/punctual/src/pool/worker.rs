@@ -135,7 +135,8 @@ impl Worker<'_> {
         let again = task.header().schedule().is_periodic();
         // A period may count from here.
         let now = if again { pool.clock.now() } else { now };
-        let extra = again && task.header().set_triggered(false);
+        // A future under way goes on with a run: whoever triggers it meanwhile wants another after that.
+        let extra = again && !task.header().is_under_way() && task.header().set_triggered(false);
         let (observer, count) = (pool.observer.as_deref(), || self.tally.finish());
         let reporter = Some(&pool.reporter);
         let run = Run { observer, reporter, turn, started: now, again, count: &count, judge: None };
@@ -155,11 +156,7 @@ impl Worker<'_> {
 
     fn queue_again(&self, task: &TaskRef, turn: Turn, started: Tick, extra: bool) {
         let run = RunTimes { deadline: turn.deadline, started, ended: self.pool.clock.now() };
-        let next = match extra {
-            // The schedule knows nothing of this run.
-            true => Some(run.deadline),
-            false => task.header().next(run),
-        };
+        let next = task.header().next(run, extra);
         let Some(next) = next else { unreachable!("only a periodic task or a future runs again") };
         self.requeue(task, Due::at(next), run.ended);
     }

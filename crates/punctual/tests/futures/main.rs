@@ -5,6 +5,7 @@ mod races;
 mod runtime;
 mod series;
 mod spawn;
+mod steer;
 #[path = "../conformance/support.rs"]
 mod support;
 mod timers;

@@ -246,10 +246,12 @@ impl Header {
         self.schedule().is_periodic() && !self.is_under_way()
     }
 
-    /// The deadline after this run, or this poll; `None` if there is none.
-    pub(crate) fn next(&self, run: RunTimes) -> Option<Tick> {
+    /// The deadline after this run, or this poll; `None` if there is none. The schedule knows nothing of an `extra` run,
+    /// and goes on where it was.
+    pub(crate) fn next(&self, run: RunTimes, extra: bool) -> Option<Tick> {
         match self.wakes() {
-            Some(wakes) => wakes.next(self.schedule(), run),
+            Some(wakes) => wakes.next(self.schedule(), run, extra),
+            None if extra => Some(run.deadline),
             None => self.schedule().next(run),
         }
     }

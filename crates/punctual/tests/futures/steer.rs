@@ -1,0 +1,57 @@
+//! Tasks with async bodies that are triggered, moved and paused, above all while a run is under way.
+
+use std::time::Duration;
+
+use punctual::{Clock, Executor, ManualClock, Steered, TaskHandle, Tick};
+
+use crate::support::{Log, finish, manual};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn at(seconds: u64) -> Tick {
+    Tick::ZERO.after(Duration::from_secs(seconds))
+}
+
+/// Every ten seconds; a run takes four, with a poll in the middle. Notes when runs begin.
+fn naps(pool: &Executor, clock: &ManualClock) -> (TaskHandle<()>, Log<u64>) {
+    let log = Log::new();
+    let (seen, time, inner) = (log.clone(), clock.clone(), pool.scheduler());
+    let run = move || {
+        seen.add(time.now().since(Tick::ZERO).as_secs());
+        let inner = inner.clone();
+        async move {
+            inner.sleep(2 * SECOND).await.unwrap();
+            inner.sleep(2 * SECOND).await.unwrap();
+        }
+    };
+    (pool.task_async(run).every(10 * SECOND).start().unwrap_or_else(|_| unreachable!()), log)
+}
+
+/// A run has several polls, and none but the first is for the trigger.
+#[test]
+fn a_trigger_while_a_run_is_under_way_is_heeded_after_it() {
+    for triggered in [1, 3] {
+        let (pool, clock) = manual(1);
+        let (task, log) = naps(&pool, &clock);
+        clock.advance(SECOND * triggered);
+        assert_eq!((task.trigger_now(), task.trigger_now()), (Steered::AfterRun, Steered::Already));
+        clock.advance(SECOND * (25 - triggered));
+        assert_eq!((log.entries(), task.runs()), (vec![0, 4, 10, 20], 4));
+        finish(&pool);
+    }
+}
+
+/// The extra run is extra to its end, and polled when it is woken, not before.
+#[test]
+fn a_trigger_between_runs_does_not_move_the_schedule() {
+    let (pool, clock) = manual(1);
+    let (task, log) = naps(&pool, &clock);
+    clock.advance(5 * SECOND);
+    assert_eq!(task.trigger_now(), Steered::Now);
+    clock.wait_until_idle();
+    assert_eq!(task.deadline(), Tick::MAX);
+    clock.advance(20 * SECOND);
+    assert_eq!((log.entries(), task.runs()), (vec![0, 5, 10, 20], 4));
+    assert_eq!(task.deadline(), at(30));
+    finish(&pool);
+}
