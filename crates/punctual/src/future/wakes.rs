@@ -34,6 +34,9 @@ pub(crate) struct Wakes {
     called: AtomicBool,
     /// Guarded by the pool's lock: invariant 2.
     idle: AtomicBool,
+    /// Where the next run was moved to. Guarded by the pool's lock. The deadline of the task does not serve for it, as
+    /// it does elsewhere: while a run is under way that is about the next poll.
+    moved_to: AtomicU64,
 }
 
 struct State {
@@ -61,6 +64,7 @@ impl Wakes {
             woken: AtomicU64::new(NEVER),
             called: AtomicBool::new(false),
             idle: AtomicBool::new(false),
+            moved_to: AtomicU64::new(NEVER),
         })
     }
 
@@ -160,6 +164,14 @@ impl Wakes {
     /// The future leaves its place at the end of time.
     pub(crate) fn stir(&self) {
         self.idle.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn move_to(&self, deadline: Tick) {
+        self.moved_to.store(deadline.as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn moved_to(&self) -> Tick {
+        Tick::from_nanos(self.moved_to.load(Ordering::Relaxed))
     }
 
     // ---- for wakers

@@ -71,15 +71,14 @@ impl Core {
             self.enqueue(task, due.look, number, due.planned);
             return due.look;
         }
-        let due = match header.set_moved(false) {
-            true => {
-                let planned = header.deadline();
+        let due = match header.take_move() {
+            Some(planned) => {
                 if let Some(series) = header.series() {
                     series.moved_to(planned);
                 }
                 Due::at(planned)
             }
-            false => due,
+            None => due,
         };
         let look = match () {
             () if header.is_triggered() => now,
@@ -151,12 +150,8 @@ impl Pool {
     pub(crate) fn reschedule(self: &Arc<Self>, task: &dyn Task, when: When) -> Steered {
         let due = when.tick(self.clock.now(), &*self.clock);
         self.steer(task, |_, header| {
-            if header.is_under_way() {
-                return Err(Steered::TooLate);
-            }
-            // For a task in the queue `link` comes next and clears it; for one that runs it comes later.
-            header.set_deadline(due);
-            header.set_moved(true);
+            // For a task in the queue `link` comes next and takes it; for one that runs it comes later.
+            header.move_to(due);
             Ok(Due::at(due))
         })
     }

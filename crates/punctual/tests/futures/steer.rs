@@ -55,3 +55,49 @@ fn a_trigger_between_runs_does_not_move_the_schedule() {
     assert_eq!(task.deadline(), at(30));
     finish(&pool);
 }
+
+/// Between the call and its effect there are polls, each with a deadline of its own.
+#[test]
+fn a_task_rescheduled_while_a_run_is_under_way_runs_at_that_time() {
+    for before_the_first_nap in [true, false] {
+        let (pool, clock) = manual(1);
+        let log = Log::new();
+        let (seen, time, inner) = (log.clone(), clock.clone(), pool.scheduler());
+        let run = move || {
+            seen.add(time.now().since(Tick::ZERO).as_secs());
+            let inner = inner.clone();
+            async move {
+                let own = inner.find("own").unwrap();
+                for before in [true, false] {
+                    if before == before_the_first_nap && own.info().runs() == 1 {
+                        assert_eq!(own.reschedule(at(17)), Steered::AfterRun);
+                    }
+                    inner.sleep(2 * SECOND).await.unwrap();
+                }
+            }
+        };
+        let task = pool.task_async(run).name("own").every(10 * SECOND).start().unwrap();
+        clock.advance(30 * SECOND);
+        // The grid moves with the run.
+        assert_eq!((log.entries(), task.runs()), (vec![0, 17, 27], 3));
+        // And one that waits for its period is moved at once.
+        clock.advance(3 * SECOND);
+        assert_eq!((task.reschedule(SECOND), task.deadline()), (Steered::Now, at(34)));
+        clock.advance(SECOND);
+        assert_eq!(log.entries(), [0, 17, 27, 34]);
+        finish(&pool);
+    }
+}
+
+/// There is no run after it.
+#[test]
+fn a_single_future_under_way_cannot_be_steered() {
+    let (pool, clock) = manual(1);
+    let nap = pool.sleep(10 * SECOND);
+    let task = pool.spawn(async move { nap.await.unwrap() }).unwrap();
+    clock.wait_until_idle();
+    assert_eq!([task.pause(), task.reschedule(SECOND), task.trigger_now()], [Steered::TooLate; 3]);
+    clock.advance(10 * SECOND);
+    assert!(task.join().is_ok());
+    finish(&pool);
+}

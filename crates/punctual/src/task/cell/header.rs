@@ -358,6 +358,21 @@ impl Header {
         guard.extra_of_own().deadline.store(deadline.as_nanos(), Ordering::Relaxed);
     }
 
+    /// Another plan for the next run, noticed when the task is queued. As above.
+    pub(crate) fn move_to(&self, deadline: Tick) {
+        match self.wakes() {
+            Some(wakes) => wakes.move_to(deadline),
+            None => self.set_deadline(deadline),
+        }
+        self.flag(MOVED, true);
+    }
+
+    /// Where the next run was moved to, if it was since the last time this was asked. As above.
+    pub(crate) fn take_move(&self) -> Option<Tick> {
+        let moved = self.flag(MOVED, false);
+        moved.then(|| self.wakes().map_or_else(|| self.deadline(), |wakes| wakes.moved_to()))
+    }
+
     /// Says whether it was.
     pub(crate) fn set_paused(&self, paused: bool) -> bool {
         self.flag(PAUSED, paused)
@@ -366,11 +381,6 @@ impl Header {
     /// Says whether it was.
     pub(crate) fn set_triggered(&self, triggered: bool) -> bool {
         self.flag(TRIGGERED, triggered)
-    }
-
-    /// Says whether it was.
-    pub(crate) fn set_moved(&self, moved: bool) -> bool {
-        self.flag(MOVED, moved)
     }
 
     /// Only the flag: see [`Task::nudge`](super::Task::nudge).
