@@ -390,7 +390,7 @@ impl Core {
         let (state, policy) = (self.state, self.policy);
         self.extract(|deadline, task| {
             !may_run(state, policy, task.header().awaits_period(), deadline <= now)
-                || task.header().is_paused()
+                || task.header().awaits_resumption()
                 || task.state().is_done()
         })
     }

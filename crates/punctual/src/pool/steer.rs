@@ -59,7 +59,8 @@ impl Core {
     pub(super) fn may_wait(&self, header: &Header, is_due: bool) -> bool {
         let running = self.state == RunState::Running;
         // Nobody resumes a paused task after a shutdown, and the end would never come.
-        may_run(self.state, self.policy, header.awaits_period(), is_due) && (running || !header.is_paused())
+        may_run(self.state, self.policy, header.awaits_period(), is_due)
+            && (running || !header.awaits_resumption())
     }
 
     /// Queues a task under its old number, for `due` or for what was asked of it meanwhile.

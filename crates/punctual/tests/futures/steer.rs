@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use punctual::{Clock, Executor, ManualClock, Steered, TaskHandle, Tick};
+use punctual::{Clock, Executor, Keep, Leftover, ManualClock, Steered, TaskHandle, Tick};
 
-use crate::support::{Log, finish, manual};
+use crate::Event;
+use crate::support::{Counter, Log, finish, manual};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -100,4 +101,35 @@ fn a_single_future_under_way_cannot_be_steered() {
     clock.advance(10 * SECOND);
     assert!(task.join().is_ok());
     finish(&pool);
+}
+
+/// As for every other body: a pause is about the runs to come.
+#[test]
+fn a_run_under_way_ends_undisturbed_though_its_task_is_paused_and_the_pool_shut_down() {
+    for woken_meanwhile in [true, false] {
+        let (pool, clock) = manual(1);
+        pool.set_after_shutdown(Leftover::Periodic, Keep::Run);
+        let (event, ended) = (Event::new(), Counter::new());
+        let (inner, count) = (event.clone(), ended.clone());
+        let run = move || {
+            let (event, count) = (inner.clone(), count.clone());
+            async move {
+                event.await;
+                count.hit();
+            }
+        };
+        let task = pool.task_async(run).every(10 * SECOND).start().unwrap();
+        clock.wait_until_idle();
+        assert_eq!(task.pause(), Steered::AfterRun);
+        pool.shutdown();
+        if woken_meanwhile {
+            event.wake();
+            clock.wait_until_idle();
+        }
+        assert!(!task.is_done());
+        event.happen();
+        clock.wait_until_idle();
+        assert_eq!((ended.get(), task.runs()), (1, 1));
+        assert!(task.is_cancelled() && pool.is_terminated());
+    }
 }

@@ -285,6 +285,11 @@ impl Header {
         self.word.load(Ordering::Relaxed) & PAUSED != 0
     }
 
+    /// Whether what the task waits for is to be resumed. A run that is under way goes on to its end.
+    pub(crate) fn awaits_resumption(&self) -> bool {
+        self.is_paused() && !self.is_under_way()
+    }
+
     pub(crate) fn is_triggered(&self) -> bool {
         self.word.load(Ordering::Relaxed) & TRIGGERED != 0
     }
