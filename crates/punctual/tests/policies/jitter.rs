@@ -1,9 +1,9 @@
 //! Deadlines that do not all fall together.
 
-use punctual::{Clock, Jitter, Spread, Tick};
+use punctual::{Clock, Jitter, Missed, Spread, Tick};
 
-use crate::bodies::SECOND;
-use crate::support::{Log, finish, manual};
+use crate::bodies::{SECOND, busy};
+use crate::support::{Gate, Log, block_worker, finish, manual};
 
 fn starts(jitter: Option<Jitter>, spread: Option<Spread>, name: &str) -> Vec<Tick> {
     let (pool, clock) = manual(1);
@@ -57,4 +57,40 @@ fn a_spread_delays_every_run_by_the_same_time_for_one_name() {
     assert_eq!(runs, expected);
     assert_eq!(runs, starts(None, Some(spread), "a"));
     assert_ne!(runs, starts(None, Some(spread), "b"));
+}
+
+/// A point is due when its spread is over, not before: with one of almost a period, a run of one and a half periods
+/// misses one point and not two.
+#[test]
+fn points_are_missed_by_the_time_at_which_they_would_have_run() {
+    let (pool, clock) = manual(1);
+    let log = Log::new();
+    let spread = Spread::over(10 * SECOND);
+    let delay = spread.delay("");
+    assert!(delay > 9 * SECOND);
+    let body = busy(&clock, &log, &[15]);
+    let builder = pool.task(body).name("").every(10 * SECOND).spread(spread).missed(Missed::skip());
+    let task = builder.start().unwrap();
+    clock.advance(delay);
+    clock.advance(20 * SECOND);
+    assert_eq!((task.runs(), task.info().missed()), (3, 1));
+    assert_eq!(task.deadline(), Tick::ZERO.after(40 * SECOND + delay));
+    finish(&pool);
+}
+
+/// The same when no worker was free: the point that would have run last stands for those before it.
+#[test]
+fn a_late_worker_runs_the_latest_point_whose_spread_is_over() {
+    let (pool, clock) = manual(1);
+    let (log, gate) = (Log::new(), Gate::new());
+    let spread = Spread::over(10 * SECOND);
+    let body = busy(&clock, &log, &[]);
+    let builder = pool.task(body).name("").every(10 * SECOND).spread(spread).missed(Missed::once());
+    let task = builder.start().unwrap();
+    block_worker(&pool, &gate);
+    clock.jump(25 * SECOND);
+    gate.open();
+    clock.wait_until_idle();
+    assert_eq!((log.entries(), task.runs()), (vec![(25, 19, 1)], 1));
+    finish(&pool);
 }

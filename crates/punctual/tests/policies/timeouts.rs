@@ -145,3 +145,23 @@ fn overlapping_runs_have_a_timeout_each() {
     assert!(is_timeout(Some(task.recent_failures()[0].error().clone())));
     finish(&pool);
 }
+
+/// Whatever asks a run to stop first is the reason.
+#[test]
+fn a_run_that_timed_out_before_it_was_to_be_replaced_has_failed() {
+    let (pool, clock) = manual(1);
+    let body = || {
+        let context = TaskContext::current();
+        // Slow to listen.
+        while context.sleep(12 * SECOND).is_err() && context.take_interrupt() {
+            if context.runs() > 1 {
+                break;
+            }
+        }
+    };
+    let builder = pool.task(body).every(10 * SECOND).overlap(punctual::Overlap::Replace).timeout(5 * SECOND);
+    let task = builder.on_failure(OnFailure::Continue).start().unwrap();
+    clock.advance(30 * SECOND);
+    assert!(is_timeout(Some(task.recent_failures()[0].error().clone())));
+    finish(&pool);
+}
