@@ -128,8 +128,8 @@ pub use observe::TracingObserver;
 pub use observe::{Observer, Place};
 pub use park::Parker;
 pub use policy::{
-    Backoff, Jitter, Missed, MissedRule, OnCancel, OnDrop, OnFailure, Overlap, Rejection, RejectionHandler,
-    Spread,
+    Backoff, Jitter, Missed, MissedRule, OnCancel, OnDrop, OnFailure, Overlap, Priority, Rejection,
+    RejectionHandler, Spread,
 };
 pub use pool::{Spawner, Steered, WorkerThread};
 pub use punctual_engine::{Keep, Leftover, RunState, RunTimes, Schedule, ShutdownPolicy, Tick};

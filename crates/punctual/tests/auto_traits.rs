@@ -47,7 +47,7 @@ all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin:
     Keep, Leftover, OnCancel, OnDrop, Place, RunState, Schedule, ShutdownPolicy, When, Tick, Remaining, DelayKey,
     Delayed<u8>, QueuedTask, Stats, Lateness, TaskId, TaskState,
     // Policies, and what is seen of tasks that have them.
-    Backoff, Jitter, Missed, MissedRule, OnFailure, Overlap, Spread, Steered, FailedRun, TaskView, TaskRemote,
+    Backoff, Jitter, Missed, MissedRule, OnFailure, Overlap, Priority, Spread, Steered, FailedRun, TaskView, TaskRemote,
     UnobservedFailure, RunTimes,
 );
 

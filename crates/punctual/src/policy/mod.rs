@@ -9,6 +9,7 @@ mod failure;
 mod jitter;
 mod missed;
 mod overlap;
+mod priority;
 
 pub use backoff::Backoff;
 pub use executor::{OnCancel, OnDrop, Rejection, RejectionHandler};
@@ -19,3 +20,4 @@ pub use jitter::{Jitter, Spread};
 pub(crate) use missed::{Choice, Moment, Overdue};
 pub use missed::{Missed, MissedRule};
 pub use overlap::Overlap;
+pub use priority::Priority;

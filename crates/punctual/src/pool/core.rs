@@ -19,6 +19,7 @@ use std::thread::JoinHandle;
 use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue, is_finished, may_run};
 
 use super::leader::Waiting;
+use super::priority::Priorities;
 use super::sizes::Sizes;
 use super::tally::Tally;
 use super::wall::Compared;
@@ -52,6 +53,7 @@ pub(crate) struct Core {
     pub(crate) counts: Counts,
     /// Set while tasks may go by the wall clock.
     pub(super) wall: Option<Compared>,
+    pub(super) priorities: Priorities,
     /// Wakes whoever waits for termination.
     pub(crate) termination: Vec<Waker>,
     /// Threads that may still be on their way out, to be joined by whoever waits for termination.
@@ -129,6 +131,7 @@ impl Core {
             ending: 0,
             counts: Counts::default(),
             wall: None,
+            priorities: Priorities::default(),
             termination: Vec::new(),
             threads: Vec::new(),
             next_number: 0,
@@ -209,6 +212,9 @@ impl Core {
         if let Some(task) = self.queue.get(key) {
             task.header().set_queued(key, planned);
         }
+        if self.priorities.is_on() {
+            self.index(key, look, number);
+        }
         key
     }
 
@@ -275,7 +281,11 @@ impl Core {
         if self.state >= RunState::Stop || self.arrived() > self.sizes.max() {
             return Step::Leave;
         }
-        if let Some(fired) = self.queue.pop_due(now) {
+        let fired = match self.priorities.is_on() {
+            false => self.queue.pop_due(now),
+            true => self.pop_urgent(now),
+        };
+        if let Some(fired) = fired {
             return Step::Take(fired);
         }
         let next = self.queue.next_deadline();

@@ -25,6 +25,7 @@ mod loom_leader;
 mod loom_pool;
 #[cfg(all(test, punctual_loom))]
 mod loom_steer;
+mod priority;
 mod series;
 mod sizes;
 mod spawn;

@@ -121,7 +121,7 @@ impl Worker<'_> {
     /// that comes out of a burst.
     fn look_at_clock(&mut self, core: &Core) -> Tick {
         let known = core.queue.next_deadline().is_some_and(|next| next <= self.known);
-        if !known || self.pool.times_every_run() {
+        if !known || self.pool.times_every_run() || core.priorities.is_on() {
             self.known = self.pool.clock.now();
         }
         self.known

@@ -313,6 +313,7 @@ impl Scheduler {
         let id = *offer.id.get_or_insert_with(|| core.next_id());
         header.learn(Turn { deadline: offer.deadline, id });
         core.note_wall(header, &*pool.clock);
+        core.note_priority(header);
         drop(core);
         pool.registry.enter(task);
     }

@@ -17,7 +17,7 @@ use punctual_engine::{RunTimes, Schedule, Tick};
 use crate::calendar::Calendar;
 use crate::error::Rejected;
 use crate::handle::TaskHandle;
-use crate::policy::{Backoff, Missed};
+use crate::policy::{Backoff, Missed, Priority};
 use crate::scheduler::{Scheduler, unwrap_once};
 use crate::series::{Plan, Rules, Series};
 use crate::task::{Once, Traits};
@@ -57,6 +57,7 @@ pub struct TaskBuilder<'a, F> {
     when: When,
     timeout: Option<Duration>,
     max_lateness: Option<Duration>,
+    priority: Option<Priority>,
 }
 
 impl<'a, F> TaskBuilder<'a, F> {
@@ -69,6 +70,7 @@ impl<'a, F> TaskBuilder<'a, F> {
             when: When::After(Duration::ZERO),
             timeout: None,
             max_lateness: None,
+            priority: None,
         }
     }
 
@@ -124,6 +126,12 @@ impl<'a, F> TaskBuilder<'a, F> {
     /// their [`Missed`] policy, unless that has one of its own.
     pub fn max_lateness(mut self, lateness: Duration) -> Self {
         self.max_lateness = Some(lateness);
+        self
+    }
+
+    /// Lets it go ahead of other tasks that are due. By default the order is that of the deadlines.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(priority);
         self
     }
 
@@ -197,8 +205,14 @@ impl<'a, F> TaskBuilder<'a, F> {
             true => Series::for_wall(self.when, Schedule::Once),
             false => Some(Arc::new(Series::new(self.rules(), None))),
         };
-        let traits =
-            Traits { name: self.name, tags: self.tags, schedule: Schedule::Once, series, wakes: None };
+        let traits = Traits {
+            name: self.name,
+            tags: self.tags,
+            schedule: Schedule::Once,
+            series,
+            wakes: None,
+            priority: self.priority,
+        };
         self.scheduler.enter(traits, Once(self.body), self.when).map_err(unwrap_once)
     }
 

@@ -9,7 +9,7 @@ use punctual_engine::Schedule;
 use super::TaskBuilder;
 use crate::error::{RejectReason, Rejected};
 use crate::handle::TaskHandle;
-use crate::policy::{Jitter, Missed, OnFailure, Overlap, Spread};
+use crate::policy::{Jitter, Missed, OnFailure, Overlap, Priority, Spread};
 use crate::series::{NextBy, Plan, Report, Reporting, Rules, Series, Sharing};
 use crate::task::Traits;
 use crate::when::When;
@@ -73,6 +73,12 @@ impl<'a, F> PeriodicBuilder<'a, F> {
     /// As [`TaskBuilder::timeout`], for each run.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.task = self.task.timeout(timeout);
+        self
+    }
+
+    /// As [`TaskBuilder::priority`].
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.task = self.task.priority(priority);
         self
     }
 
@@ -201,7 +207,14 @@ impl<'a, F> PeriodicBuilder<'a, F> {
         };
         let next_by = self.next_by.into_inner().unwrap_or_else(PoisonError::into_inner);
         let series = Arc::new(Series::new(rules, next_by));
-        let traits = Traits { name, tags, schedule, series: Some(Arc::clone(&series)), wakes: None };
+        let traits = Traits {
+            name,
+            tags,
+            schedule,
+            series: Some(Arc::clone(&series)),
+            wakes: None,
+            priority: task.priority,
+        };
         Ok((task, traits, series))
     }
 }

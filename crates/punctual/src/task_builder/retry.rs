@@ -64,6 +64,7 @@ impl<'a, F> RetryBuilder<'a, F> {
             schedule: Schedule::Once,
             series: Some(Arc::clone(&series)),
             wakes: None,
+            priority: task.priority,
         };
         let body = Retrying { body: task.body, series };
         let entered = task.scheduler.enter(traits, body, task.when);

@@ -18,6 +18,7 @@ mod missed;
 mod model;
 mod overlap;
 mod plans;
+mod priority;
 mod retries;
 mod timeouts;
 mod unobserved;

@@ -35,6 +35,7 @@ use super::Task;
 use super::count::Count;
 use crate::decorate::Decoration;
 use crate::future::Wakes;
+use crate::policy::Priority;
 use crate::series::Series;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Backoff, UnsafeCell};
@@ -67,6 +68,7 @@ pub(crate) struct Traits {
     pub(crate) series: Option<Arc<Series>>,
     /// For a task whose body is a future.
     pub(crate) wakes: Option<Arc<Wakes>>,
+    pub(crate) priority: Option<Priority>,
 }
 
 impl Traits {
@@ -77,6 +79,7 @@ impl Traits {
             && self.schedule == Schedule::Once
             && self.series.is_none()
             && self.wakes.is_none()
+            && self.priority.is_none()
     }
 }
 
@@ -254,6 +257,10 @@ impl Header {
             None if extra => Some(run.deadline),
             None => self.schedule().next(run),
         }
+    }
+
+    pub(crate) fn priority(&self) -> Option<Priority> {
+        self.special()?.traits.priority
     }
 
     /// Whether control has to do with more than its only run.
