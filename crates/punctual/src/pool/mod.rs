@@ -311,9 +311,19 @@ impl Pool {
 
     /// Ends a task that is no longer queued; false if it is over.
     pub(crate) fn end(&self, task: &dyn Task, error: TaskError) -> bool {
+        self.end_and(task, error, &mut |was| self.core.lock().count_ended(was))
+    }
+
+    /// Ends a task that may be queued, because it has failed elsewhere than in a run of its own.
+    pub(crate) fn fail(&self, task: &dyn Task, error: TaskError) {
+        let mut unlinked = None;
+        self.end_and(task, error, &mut |_| unlinked = self.remove(task));
+        self.discard(unlinked);
+    }
+
+    fn end_and(&self, task: &dyn Task, error: TaskError, unlink: &mut dyn FnMut(TaskState)) -> bool {
         let failure = is_failure(&error).then(|| error.clone());
-        let ended = task.end(error, &mut |was| self.core.lock().count_ended(was));
-        let ended = self.ended(ended);
+        let ended = self.ended(task.end(error, unlink));
         if let Some(failure) = failure.filter(|_| ended) {
             // What ends a task from outside of a run is a plan or a series that failed.
             let turn = task.header().turn().unwrap_or(Turn::NONE);

@@ -104,7 +104,7 @@ impl Wake for End {
         let runs = self.beat.header().runs();
         if let Some(error) = self.series.run_ended(times, runs, failure) {
             if let Some(pool) = self.pool.upgrade() {
-                pool.end(&*self.beat, error);
+                pool.fail(&*self.beat, error);
             }
         }
     }

@@ -8,7 +8,7 @@ use punctual::{
 };
 
 use crate::bodies::{SECOND, busy, seconds};
-use crate::support::{Gate, Log, finish, manual};
+use crate::support::{Gate, Log, Probe, finish, manual};
 
 fn timeline(overlap: Overlap, missed: Missed) -> Vec<(u64, u64, u64)> {
     let (pool, clock) = manual(1);
@@ -146,6 +146,28 @@ fn a_shared_run_that_fails_ends_the_series_as_its_policy_says() {
         assert_eq!(task.recent_failures().len() as u64, expected);
         finish(&pool);
     }
+}
+
+/// The beat waits in the queue while its runs go on elsewhere.
+#[test]
+fn a_series_that_a_shared_run_has_ended_leaves_the_queue_at_once() {
+    let (pool, clock) = manual(2);
+    pool.set_after_shutdown(Leftover::Periodic, Keep::Run);
+    let (gate, (probe, captured)) = (Gate::new(), Probe::new());
+    let inner = gate.clone();
+    let body = move || -> Result<(), &str> {
+        let _held = &captured;
+        inner.pass();
+        Err("no")
+    };
+    let task = pool.task(body).every(3600 * SECOND).overlap(Overlap::Allow(2)).start_shared().unwrap();
+    gate.await_arrivals(1);
+    pool.shutdown();
+    gate.open();
+    clock.wait_until_idle();
+    assert_eq!((task.state(), probe.is_dropped()), (TaskState::Failed, true));
+    assert_eq!((pool.stats().queued, pool.stats().cancelled), (0, 0));
+    assert!(pool.is_terminated(), "an hour too late");
 }
 
 #[test]
