@@ -282,19 +282,27 @@ impl Pool {
         let mut unlinked = None;
         let ended = task.end(TaskError::Cancelled, &mut |was| unlinked = self.forget(task, was));
         self.discard(unlinked);
-        self.ended(ended)
+        let cancelled = self.ended(ended);
+        if cancelled {
+            let going = shared_runs(task);
+            // What has begun goes on to its end. The rest is the same task to whoever cancels it.
+            let waiting = going.iter().filter(|run| run.state() == TaskState::Waiting);
+            waiting.for_each(|run| _ = self.cancel(&**run));
+            self.discard_all(going);
+        }
+        cancelled
     }
 
     /// [Cancels](Self::cancel) a task, and asks its runs to stop.
     pub(crate) fn cancel_and_interrupt(&self, task: &dyn Task) -> bool {
+        let going = shared_runs(task);
         let cancelled = self.cancel(task);
         if cancelled {
             // A body that has not begun never will, and nobody sees the flag.
             task.interrupt();
-            let going = task.header().series().map(|series| series.going()).unwrap_or_default();
             going.iter().for_each(|run| run.interrupt());
-            self.discard_all(going);
         }
+        self.discard_all(going);
         cancelled
     }
 
@@ -422,6 +430,11 @@ impl Pool {
         // An observer that panics while being told of a panic is past help.
         let _ = self.observer.as_ref().map(|observer| unwind::catch(|| observer.contained(place, panic)));
     }
+}
+
+/// The runs of a task that go on, or are queued, besides itself.
+fn shared_runs(task: &dyn Task) -> Vec<TaskRef> {
+    task.header().series().map(|series| series.going()).unwrap_or_default()
 }
 
 /// A worker contains every panic. If its thread died all the same, of what a spawner has put round the worker, it

@@ -76,6 +76,11 @@ where
         });
         self.series.run_begins(run.clone());
         run.listen(&Waker::from(end));
+        if beat.state().is_done() {
+            // Whoever has ended the beat meanwhile may not have seen this run.
+            pool.end(&*run, TaskError::Cancelled);
+            return pool.discard(run);
+        }
         let id = pool.core.lock().next_id();
         run.header().learn(Turn { deadline, id });
         let mut offer = Offer { deadline, now, id: Some(id) };

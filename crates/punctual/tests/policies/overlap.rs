@@ -8,7 +8,7 @@ use punctual::{
 };
 
 use crate::bodies::{SECOND, busy, seconds};
-use crate::support::{Gate, Log, Probe, finish, manual};
+use crate::support::{Counter, Gate, Log, Probe, finish, manual};
 
 fn timeline(overlap: Overlap, missed: Missed) -> Vec<(u64, u64, u64)> {
     let (pool, clock) = manual(1);
@@ -146,6 +146,33 @@ fn a_shared_run_that_fails_ends_the_series_as_its_policy_says() {
         assert_eq!(task.recent_failures().len() as u64, expected);
         finish(&pool);
     }
+}
+
+/// To whoever has the handle there is one task.
+#[test]
+fn a_cancelled_series_begins_no_run_that_was_queued_and_holds_nothing() {
+    let (pool, clock) = manual(1);
+    let (gate, runs, (probe, captured)) = (Gate::new(), Counter::new(), Probe::new());
+    let (inner, count) = (gate.clone(), runs.clone());
+    let body = move || {
+        let _held = &captured;
+        count.hit();
+    };
+    let builder = pool.task(body).after(SECOND).every(3600 * SECOND).overlap(Overlap::Allow(2));
+    let task = builder.start_shared().unwrap();
+    // Due together with the beat, and so before the run that the beat submits.
+    let blocker = pool.schedule(SECOND, move || inner.pass()).unwrap();
+    clock.jump(SECOND);
+    gate.await_arrivals(1);
+    assert_eq!((task.runs(), pool.stats().queued), (1, 2));
+    assert!(task.cancel());
+    assert!(probe.is_dropped());
+    assert_eq!(pool.stats().queued, 0);
+    gate.open();
+    blocker.join().unwrap();
+    clock.wait_until_idle();
+    assert_eq!(runs.get(), 0);
+    finish(&pool);
 }
 
 /// The beat waits in the queue while its runs go on elsewhere.
