@@ -8,7 +8,7 @@ mod support;
 
 use std::future::Future;
 use std::io;
-use std::panic::panic_any;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -275,6 +275,19 @@ fn a_thing_goes_as_soon_as_nobody_can_want_it() {
     assert_eq!(ledger.alive(), 1);
     drop(refused);
     assert_eq!(ledger.alive(), 0);
+    finish(&pool);
+}
+
+/// The work refers to its limit, and the limit to the work: neither may wait for the hour to pass.
+#[test]
+fn work_with_a_limit_goes_at_once_when_its_decorator_panics() {
+    let (ledger, clock) = (Ledger::default(), ManualClock::new());
+    let decorate = |_: TaskInfo<'_>| -> Option<Box<dyn Decoration>> { panic!("no decoration") };
+    let pool = Executor::builder().clock(clock.clone()).decorator(decorate).build().unwrap();
+    let (captured, fallback) = (ledger.token(), ledger.token());
+    let submit = || drop(pool.submit_with_fallback(HOUR, move || drop(captured), move || drop(fallback)));
+    assert!(catch_unwind(AssertUnwindSafe(submit)).is_err());
+    assert_eq!((ledger.alive(), pool.stats().timeouts), (0, 0));
     finish(&pool);
 }
 

@@ -292,9 +292,11 @@ impl Scheduler {
             let id = pool.core.lock().next_id();
             offer.id = Some(id);
             let turn = Turn { deadline, id };
+            let unplaced = Unplaced(&task);
             if let Some(decoration) = decorator.decorate(TaskInfo::new(cell.header(), turn, None)) {
                 cell.decorate(decoration);
             }
+            std::mem::forget(unplaced);
         }
         if is_special {
             self.introduce(&task, &mut offer);
@@ -371,6 +373,16 @@ impl Scheduler {
             Rejection::Custom(handler) => handler.rejected(unrun(task), reason, self),
         }
         Ok(())
+    }
+}
+
+/// Ends a task that a decorator keeps from being queued by panicking: others may refer to it already, its time limit
+/// say, and only its end lets them go.
+struct Unplaced<'a>(&'a TaskRef);
+
+impl Drop for Unplaced<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.end(TaskError::Abandoned(Abandoned::Dropped), &mut |_| ());
     }
 }
 
