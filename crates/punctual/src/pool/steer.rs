@@ -187,7 +187,7 @@ impl Pool {
         let queued = core.unlink(header.key()).expect("seen there under the same lock");
         let then = core.put(queued, due, now);
         drop(core);
-        let _ = self.act(then);
+        self.see_to(then);
         Steered::Now
     }
 

@@ -71,7 +71,7 @@ impl Pool {
 
     /// Does what was decided; if that took a thread which could not be had, and no other lives, what is queued
     /// gets one more attempt or ends.
-    fn see_to(self: &Arc<Self>, then: Then) {
+    pub(super) fn see_to(self: &Arc<Self>, then: Then) {
         if self.act(then) == Acted::AskedForThread {
             self.rescue();
         }

@@ -11,7 +11,7 @@ use punctual::{
     TaskState, WaitError, WorkerThread,
 };
 
-use crate::support::{Counter, STEP, finish};
+use crate::support::{Counter, Gate, HOUR, STEP, finish};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Failure {
@@ -171,4 +171,44 @@ fn an_executor_without_threads_may_be_closed_by_whoever_is_told() {
     assert_eq!(pool.submit(|| ()).unwrap_err().reason(), RejectReason::NoWorker);
     assert_eq!(closer.1.get(), 1);
     assert!(pool.await_termination(Duration::MAX));
+}
+
+/// Never has a thread, and says so when its gate is open: the first call has one of its own, and all others share one.
+#[derive(Clone, Default)]
+struct Never {
+    calls: Arc<AtomicUsize>,
+    first: Gate,
+    others: Gate,
+}
+
+impl Spawner for Never {
+    fn spawn(&self, worker: WorkerThread) -> io::Result<Option<JoinHandle<()>>> {
+        drop(worker);
+        match self.calls.fetch_add(1, Ordering::SeqCst) {
+            0 => self.first.pass(),
+            _ => self.others.pass(),
+        }
+        Err(io::Error::other("no thread"))
+    }
+}
+
+/// Whoever steers a task that has lost its thread asks for another, and its submitter relies on that.
+#[test]
+fn a_task_steered_while_no_thread_can_be_had_ends() {
+    let never = Never::default();
+    let pool = Executor::builder().core_threads(0).spawner(never.clone()).build().unwrap();
+    let task = std::thread::scope(|scope| {
+        let submitter = scope.spawn(|| pool.task(|| ()).name("far").after(HOUR).start());
+        never.first.await_arrivals(1);
+        let steerer = scope.spawn(|| pool.find("far").unwrap().trigger_now());
+        never.others.await_arrivals(1);
+        never.first.open();
+        let task = submitter.join().unwrap().unwrap();
+        never.others.open();
+        assert!(steerer.join().unwrap().is_done());
+        task
+    });
+    assert!(matches!(task.failure(), Some(TaskError::Abandoned(Abandoned::NoWorker))), "{task:?}");
+    assert_eq!(pool.stats().queued, 0);
+    finish(&pool);
 }
