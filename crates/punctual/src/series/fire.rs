@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_engine::{RunTimes, Tick};
 
 use super::plan::Backlog;
-use super::{Fire, Now, Plan, Point, Series, State};
+use super::{Due, Fire, Now, Plan, Point, Series, State};
 use crate::error::{Abandoned, TaskError};
 use crate::policy::{Choice, MissedRule, Moment};
 
@@ -18,7 +18,12 @@ impl Series {
                 return Fire::End(TaskError::Abandoned(Abandoned::Missed));
             }
             if state.off_plan {
-                return self.begin(&mut state, planned);
+                // It may have been taken for a look at the wall, which it does not go by.
+                return if planned > now.tick {
+                    Fire::Later(Due::at(planned))
+                } else {
+                    self.begin(&mut state, planned)
+                };
             }
             let due = Self::translate(&state, now);
             if due.planned > now.tick {

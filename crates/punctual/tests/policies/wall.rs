@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use punctual::{Clock, Executor, ManualClock, Missed, Parker, TaskContext, TaskHandle, Tick};
 
 use crate::bodies::{SECOND, at};
-use crate::support::{HOUR, Log, finish, manual};
+use crate::support::{HOUR, Log, finish, look_round, manual};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -46,6 +46,24 @@ fn a_task_runs_at_its_time_on_the_wall() {
     clock.advance(SECOND);
     assert_eq!(task.join().unwrap(), 7);
     finish(&pool);
+}
+
+/// It is for no time on the wall, but everything in a calendar is looked at when the wall clock was set.
+#[test]
+fn a_run_that_was_rescheduled_is_not_made_early_by_a_step_of_the_wall_clock() {
+    for step in [9, 7 * 3600] {
+        let (pool, clock) = manual(1);
+        clock.set_wall(wall(3600));
+        let (task, log) = chime(&pool, &clock, Missed::once());
+        assert_eq!(task.reschedule(10 * MINUTE), punctual::Steered::Now);
+        clock.set_wall(wall(3600 + step));
+        look_round(&pool, &clock);
+        look_round(&pool, &clock);
+        assert_eq!((task.runs(), task.deadline()), (0, at(600)));
+        clock.advance(10 * MINUTE);
+        assert_eq!(log.entries(), [(3600 + step + 600, 0)]);
+        finish(&pool);
+    }
 }
 
 #[test]
