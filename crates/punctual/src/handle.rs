@@ -135,11 +135,7 @@ impl<T> TaskHandle<T> {
     /// [future](crate::Scheduler::spawn) that waits to be woken it is [`Tick::MAX`].
     #[must_use]
     pub fn deadline(&self) -> Tick {
-        let planned = self.turn().deadline;
-        match self.task.header().series() {
-            None => planned,
-            Some(series) => series.planned(planned, series.now(&*self.pool.clock)),
-        }
+        self.pool.planned(self.task.header(), self.turn())
     }
 
     /// How long until the [`deadline`](Self::deadline), or since.

@@ -71,7 +71,8 @@ impl UnrunTask {
     /// How long until it would have been due.
     #[must_use]
     pub fn remaining(&self) -> Remaining {
-        Remaining::between(self.pool.clock.now(), self.info().deadline())
+        let task = self.task.as_ref().expect("present until it is consumed");
+        Remaining::between(self.pool.clock.now(), self.pool.planned(task.header(), self.turn))
     }
 
     /// Runs it here and now, hooks included; false if it has been cancelled. A periodic task runs once.

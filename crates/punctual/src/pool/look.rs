@@ -7,9 +7,17 @@ use punctual_engine::Tick;
 use super::{Pool, TaskRef};
 use crate::failure::FailedRun;
 use crate::series::{Now, Plan, Point};
-use crate::task::{Task, TaskId, TaskState, TaskView, Turn};
+use crate::task::{Header, Task, TaskId, TaskState, TaskView, Turn};
 
 impl Pool {
+    /// The instant that a task is planned for, by its turn: what that says may be a look at the wall.
+    pub(crate) fn planned(&self, header: &Header, turn: Turn) -> Tick {
+        match header.series() {
+            None => turn.deadline,
+            Some(series) => series.planned(turn.deadline, series.now(&*self.clock)),
+        }
+    }
+
     pub(crate) fn view(&self, task: &dyn Task, turn: Turn) -> TaskView {
         TaskView::of(task, turn, self.now_for(task.header()))
     }

@@ -38,15 +38,20 @@ impl Scheduler {
         let now = pool.clock.now();
         let view = |entry: Entry<'_, TaskRef>| {
             let header = entry.value.header();
+            // Paused or triggered, it is queued for when it is to run; otherwise perhaps for a look at the wall.
+            let deadline = match header.is_paused() || header.is_triggered() {
+                true => entry.deadline,
+                false => pool.planned(header, Turn { deadline: entry.deadline, id: TaskId(entry.number) }),
+            };
             let task = QueuedTask {
-                id: id_of(&entry),
+                id: turn_of(&entry).id,
                 name: header.name().cloned(),
                 schedule: header.schedule(),
-                deadline: entry.deadline,
-                remaining: Remaining::between(now, entry.deadline),
+                deadline,
+                remaining: Remaining::between(now, deadline),
                 runs: header.runs(),
             };
-            ((entry.deadline, entry.number), task)
+            ((deadline, entry.number), task)
         };
         let core = pool.core.lock();
         let mut queued: Vec<_> = core.queue.iter().map(view).collect();
@@ -60,8 +65,8 @@ impl Scheduler {
     pub fn remove(&self, id: TaskId) -> Option<UnrunTask> {
         let pool = self.pool();
         let core = pool.core.lock();
-        let found = core.queue.iter().find(|entry| id_of(entry) == id);
-        let (task, turn) = found.map(|entry| (entry.value.clone(), Turn { deadline: entry.deadline, id }))?;
+        let found = core.queue.iter().find(|entry| turn_of(entry).id == id);
+        let (task, turn) = found.map(|entry| (entry.value.clone(), turn_of(&entry)))?;
         drop(core);
         let unlinked = pool.remove(&*task);
         pool.discard(task);
@@ -69,9 +74,11 @@ impl Scheduler {
     }
 }
 
-/// A future that was woken is queued under a number that is not its id.
-fn id_of(entry: &Entry<'_, TaskRef>) -> TaskId {
-    entry.value.header().turn().map_or(TaskId(entry.number), |turn| turn.id)
+/// As planned: a future that was woken is queued under a number that is not its id, and a paused task for the end of
+/// time.
+fn turn_of(entry: &Entry<'_, TaskRef>) -> Turn {
+    let queued = Turn { deadline: entry.deadline, id: TaskId(entry.number) };
+    entry.value.header().turn().unwrap_or(queued)
 }
 
 /// One waiting task, as it was when [`Scheduler::queue`] looked.

@@ -321,6 +321,24 @@ fn a_paused_task_is_drained_cancelled_and_counted_like_any_other() {
 }
 
 #[test]
+fn a_paused_task_that_is_taken_out_says_when_it_was_to_run() {
+    for way in 0..3 {
+        let (pool, _clock) = manual(1);
+        let task = pool.schedule(HOUR, || ()).unwrap();
+        assert_eq!(task.pause(), Steered::Now);
+        let unrun = match way {
+            0 => task.remove(),
+            1 => pool.remove(task.id()),
+            _ => pool.shutdown_now().pop(),
+        };
+        let unrun = unrun.unwrap();
+        assert_eq!((unrun.id(), unrun.remaining().duration()), (task.id(), HOUR));
+        drop(unrun);
+        finish(&pool);
+    }
+}
+
+#[test]
 fn tasks_are_listed_with_what_they_are_doing() {
     let (pool, clock) = manual(2);
     let gate = Gate::new();

@@ -48,6 +48,26 @@ fn a_task_runs_at_its_time_on_the_wall() {
     finish(&pool);
 }
 
+/// It is queued for a look in a minute, which is nobody's business.
+#[test]
+fn whoever_looks_at_a_task_sees_its_time_on_the_wall() {
+    let (pool, clock) = manual(1);
+    clock.set_wall(wall(1000));
+    let task = pool.task(|| 7).first(wall(1000 + 7200)).start().unwrap();
+    let sooner = pool.schedule(HOUR, || ()).unwrap();
+    for passed in [0, 90] {
+        clock.advance(SECOND * passed);
+        let order: Vec<_> = pool.queue().iter().map(|task| (task.id(), task.deadline())).collect();
+        assert_eq!(order, [(sooner.id(), at(3600)), (task.id(), at(7200))]);
+        let left = 2 * HOUR - SECOND * passed;
+        assert_eq!((task.remaining().duration(), pool.tasks()[1].remaining().duration()), (left, left));
+    }
+    let unrun = pool.remove(task.id()).unwrap();
+    assert_eq!(unrun.remaining().duration(), 2 * HOUR - 90 * SECOND);
+    drop(unrun);
+    finish(&pool);
+}
+
 /// It is for no time on the wall, but everything in a calendar is looked at when the wall clock was set.
 #[test]
 fn a_run_that_was_rescheduled_is_not_made_early_by_a_step_of_the_wall_clock() {
