@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -101,13 +102,51 @@ pub enum TaskError {
     /// A hook panicked before the body was run, and so it was not.
     HookPanicked(Panic),
     /// Its body returned an `Err`, with this message.
-    Failed(Arc<str>),
+    Failed(Message),
     /// Its body ran into its timeout of this length.
     TimedOut(Duration),
     /// It left the executor unrun, and whoever had it dropped it.
     Abandoned(Abandoned),
     /// It had a value, which was taken earlier.
     Taken,
+}
+
+/// What a body said when it failed: the text of its `Err`.
+///
+/// One word, because every task has room for the failure it may end with.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Message(Arc<Box<str>>);
+
+impl From<String> for Message {
+    fn from(text: String) -> Self {
+        Self(Arc::new(text.into()))
+    }
+}
+
+impl From<&str> for Message {
+    fn from(text: &str) -> Self {
+        Self(Arc::new(text.into()))
+    }
+}
+
+impl Deref for Message {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
 }
 
 /// How a task came to be dropped unrun.
@@ -402,3 +441,15 @@ impl<E: fmt::Display> fmt::Display for InvokeAnyError<E> {
 }
 
 impl<E: fmt::Debug + fmt::Display> Error for InvokeAnyError<E> {}
+
+#[cfg(all(test, not(punctual_loom)))]
+mod tests {
+    use super::TaskError;
+
+    /// Two words, beside a unit value as well: every waiting task has room for the failure it may end with.
+    #[test]
+    fn a_failure_costs_a_task_no_more_than_sixteen_bytes() {
+        assert!(size_of::<TaskError>() <= 16, "{}", size_of::<TaskError>());
+        assert!(size_of::<Result<(), TaskError>>() <= 16);
+    }
+}

@@ -109,8 +109,8 @@ pub use cron::{
 pub use decorate::{Decoration, Decorator};
 pub use delay_queue::{DelayKey, DelayQueue, Delayed};
 pub use error::{
-    Abandoned, Interrupted, InvalidArgument, InvokeAllError, InvokeAnyError, Panic, RejectReason, Rejected,
-    TaskError, WaitError,
+    Abandoned, Interrupted, InvalidArgument, InvokeAllError, InvokeAnyError, Message, Panic, RejectReason,
+    Rejected, TaskError, WaitError,
 };
 pub use executor::Executor;
 pub use failure::FailedRun;

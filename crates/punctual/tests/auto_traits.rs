@@ -39,7 +39,7 @@ all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin:
     // The executor and its family.
     Executor, Scheduler, Timer, UnrunTask, WorkerThread, TaskContext, ManualClock, SystemClock, Parker,
     // Errors.
-    Panic, TaskError, WaitError, InvokeAllError, InvokeAnyError<u8>, Rejected<u8>, RejectReason, Abandoned,
+    Panic, Message, TaskError, WaitError, InvokeAllError, InvokeAnyError<u8>, Rejected<u8>, RejectReason, Abandoned,
     Interrupted, InvalidArgument, TimerError, TimeoutError,
     // Timers.
     Sleep, Interval, MissedTicks,
