@@ -43,10 +43,6 @@ pub(crate) enum Host {
 }
 
 impl Current {
-    fn deadline(&self) -> Tick {
-        self.task.header().turn().unwrap_or(self.turn).deadline
-    }
-
     fn is_of(&self, pool: &Pool) -> bool {
         matches!(&self.host, Host::Pool(host) if std::ptr::eq(host.as_ptr(), pool))
     }
@@ -250,7 +246,7 @@ impl TaskContext {
     /// The instant from which this run was allowed.
     #[must_use]
     pub fn deadline(&self) -> Option<Tick> {
-        self.current.as_ref().map(Current::deadline)
+        self.current.as_ref().map(|current| current.turn.deadline)
     }
 
     /// How many runs of this task have begun, this one included.

@@ -40,9 +40,14 @@ impl Worker<'_> {
 
     /// The run that is about to begin is for another point than it was queued for.
     fn plan(&self, task: &TaskRef, planned: Tick) {
-        let _core = self.pool.core.lock();
+        let mut core = self.pool.core.lock();
         if !task.header().is_moved() {
             task.header().set_deadline(planned);
+        }
+        // What the body sees.
+        if let Some((_, turn)) = core.workers[self.index].as_mut().and_then(|worker| worker.running.as_mut())
+        {
+            turn.deadline = planned;
         }
     }
 

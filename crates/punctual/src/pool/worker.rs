@@ -49,7 +49,7 @@ pub(super) fn work(pool: &Arc<Pool>, index: usize) {
 
 pub(super) struct Worker<'a> {
     pub(super) pool: &'a Arc<Pool>,
-    index: usize,
+    pub(super) index: usize,
     parker: Arc<Parker>,
     pub(super) tally: Arc<Tally>,
     newborn: bool,

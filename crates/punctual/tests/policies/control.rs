@@ -225,6 +225,30 @@ fn a_body_may_reschedule_and_pause_its_own_task() {
     finish(&pool);
 }
 
+/// The deadline in the header is that of the next run by then.
+#[test]
+fn a_body_that_has_rescheduled_its_task_sees_its_own_deadline() {
+    for series in [true, false] {
+        let (pool, clock) = manual(1);
+        let (remotes, remote) = std::sync::mpsc::channel::<punctual::TaskRemote>();
+        let log = Log::new();
+        let seen = log.clone();
+        let body = move || {
+            let own = remote.recv().unwrap();
+            assert_eq!(own.reschedule(100 * SECOND), Steered::AfterRun);
+            seen.add(TaskContext::current().deadline().map(seconds));
+        };
+        let task = match series {
+            true => pool.task(body).after(10 * SECOND).every(10 * SECOND).start().unwrap(),
+            false => pool.schedule_at_fixed_rate(10 * SECOND, 10 * SECOND, body).unwrap(),
+        };
+        remotes.send(task.remote()).unwrap();
+        clock.advance(10 * SECOND);
+        assert_eq!((log.entries(), task.deadline()), (vec![Some(10)], at(110)));
+        finish(&pool);
+    }
+}
+
 #[test]
 fn a_paused_task_can_be_rescheduled_and_stays_paused() {
     each_grid(|_, clock, task, log| {
