@@ -355,9 +355,11 @@ impl Pool {
     fn forget(&self, task: &dyn Task, was: TaskState) -> Option<TaskRef> {
         let mut core = self.core.lock();
         core.count_ended(was);
+        let header = task.header();
         let unlinked = match core.on_cancel {
-            OnCancel::Remove => core.unlink(task.header().key()),
-            OnCancel::KeepUntilDue => None,
+            // What waits for the end of time is never due.
+            OnCancel::KeepUntilDue if !header.is_paused() && !header.is_under_way() => None,
+            _ => core.unlink(header.key()),
         };
         self.after_removal(core);
         unlinked

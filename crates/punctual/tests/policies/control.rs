@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use punctual::{Clock, Executor, ManualClock, OnFailure, Steered, TaskContext, TaskHandle, TaskState, Tick};
+use punctual::{
+    Clock, Executor, ManualClock, OnCancel, OnFailure, Steered, TaskContext, TaskHandle, TaskState, Tick,
+};
 
 use crate::bodies::{SECOND, at, seconds};
 use crate::support::{Gate, HOUR, Log, Probe, eventually, finish, manual};
@@ -341,6 +343,29 @@ fn a_paused_task_is_drained_cancelled_and_counted_like_any_other() {
     assert_eq!(drained.len(), 1);
     drop(drained);
     assert!(probe.is_dropped());
+    finish(&pool);
+}
+
+/// What is never due would be kept for ever, and take the room of others.
+#[test]
+fn a_paused_task_that_is_cancelled_leaves_the_queue_though_others_are_kept_until_they_are_due() {
+    let clock = ManualClock::new();
+    let builder = Executor::builder().core_threads(1).on_cancel(OnCancel::KeepUntilDue);
+    let pool = builder.clock(clock.clone()).build().unwrap();
+    let [paused, kept] = [1, 2].map(|_| pool.schedule(HOUR, || ()).unwrap());
+    assert_eq!(paused.pause(), Steered::Now);
+    let waker = Arc::new(std::sync::Mutex::new(None));
+    let inner = Arc::clone(&waker);
+    let idle = pool.spawn(std::future::poll_fn(move |context| {
+        *inner.lock().unwrap() = Some(context.waker().clone());
+        std::task::Poll::<()>::Pending
+    }));
+    let idle = idle.unwrap();
+    clock.wait_until_idle();
+    assert!(paused.cancel() && idle.cancel() && kept.cancel());
+    let queued: Vec<_> = pool.queue().iter().map(|task| task.id()).collect();
+    assert_eq!(queued, [kept.id()]);
+    drop(waker);
     finish(&pool);
 }
 
