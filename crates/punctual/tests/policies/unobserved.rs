@@ -215,31 +215,28 @@ fn child() {
     struct Deaf;
     impl Observer for Deaf {}
     let builder = Executor::builder();
-    let pool = match std::env::var("PUNCTUAL_OBSERVER") {
-        Ok(_) => builder.observer(Deaf).build().unwrap(),
-        Err(_) => builder.build().unwrap(),
+    let builder = match std::env::var("PUNCTUAL_CHILD").as_deref() {
+        Ok("observer") => builder.observer(Deaf),
+        Ok("sink") => builder.unobserved(|_| ()),
+        _ => builder,
     };
+    let pool = builder.build().unwrap();
     drop(pool.task(|| panic!("two\nlines")).name("print").start::<()>().unwrap());
     pool.close().unwrap();
 }
 
-/// Without anybody who listens, and with an observer who does not, it is one line on standard error.
+/// Without anybody who listens, and with an observer who does not, it is one line on standard error; with a sink there
+/// is none.
 #[test]
 fn by_default_it_is_one_line_on_standard_error() {
-    for observer in [false, true] {
+    let line = "punctual: task #0 \"print\" failed and nobody looked: the task panicked: two lines";
+    for (listener, expected) in [("nobody", vec![line]), ("observer", vec![line]), ("sink", vec![])] {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", "unobserved::child", "--ignored", "--nocapture"]);
-        if observer {
-            child.env("PUNCTUAL_OBSERVER", "1");
-        }
-        let output = child.output().unwrap();
+        let output = child.env("PUNCTUAL_CHILD", listener).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("punctual:")).collect();
-        assert_eq!(
-            lines,
-            ["punctual: task #0 \"print\" failed and nobody looked: the task panicked: two lines"],
-            "{text}"
-        );
+        assert_eq!(lines, expected, "{text}");
         assert!(output.status.success());
     }
 }
