@@ -25,6 +25,9 @@
 //! # What is where
 //! - [`Executor`] is the pool, [`Builder`] its settings, [`Scheduler`] the pool without them.
 //! - [`TaskHandle`] is the grip on one task, [`TaskContext`] what a body knows of its own.
+//! - [`TaskBuilder`] describes a task with everything: [`Missed`], [`Overlap`], [`OnFailure`], [`Jitter`], [`Spread`],
+//!   [`Priority`], timeouts, retries with a [`Backoff`], and a [`Calendar`] to go by the clock on the wall.
+//! - [`TaskRemote`] is the grip on a task that was found by name or tag, [`TaskView`] what can be seen of it.
 //! - [`Scheduler::spawn`] runs a future on the pool, [`Scheduler::task_async`] one for each deadline; [`run_on`]
 //!   lets a [`Runtime`] of your own do the polling. [`Sleep`], [`Scheduler::timeout`] and [`Interval`] are timers to
 //!   await, under any runtime or none.
@@ -40,10 +43,12 @@
 //! - `metrics`: `MetricsObserver`, runs, lateness and failures through the `metrics` facade.
 //!
 //! # What is promised
-//! - Tasks start in the exact order of (deadline, submission), never early, however late.
+//! - Tasks start in the exact order of (deadline, submission), never early, however late. A [`Priority`] moves a task
+//!   ahead among those that are due, by as much as it says.
 //! - What was done before a task is submitted is seen by its body; what the body did is seen by whoever has
 //!   its outcome; what one run of a periodic task did is seen by the next; what all tasks did is seen by
 //!   whoever sees the executor terminated.
+//! - No failure vanishes: it is read from the handle, or told to the observer, a sink or standard error.
 //! - Every handle resolves. A cancelled task that waits has dropped what it captured when `cancel` returns.
 //! - No closure, value, waker or hook of yours runs or is dropped under a lock of ours, and none of their panics
 //!   costs a thread or a task of others. The exceptions say so: [`DelayQueue::snapshot`],

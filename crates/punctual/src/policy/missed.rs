@@ -26,23 +26,19 @@ use std::time::Duration;
 /// Where the next run counts from the last one (a fixed delay) nothing can be missed, and only `within` matters.
 ///
 /// ```
-/// use punctual::{Executor, ManualClock, Missed};
+/// use punctual::{Executor, ManualClock, Missed, TaskContext};
 /// use std::time::Duration;
 ///
 /// let (clock, second) = (ManualClock::new(), Duration::from_secs(1));
 /// let pool = Executor::builder().clock(clock.clone()).build()?;
 /// let time = clock.clone();
-/// let task = pool
-///     .task(move || if time.now_is(5 * second) { time.jump(20 * second) })
-///     .first(5 * second)
-///     .every(second)
-///     .missed(Missed::skip())
-///     .start()?;
-/// # trait Is { fn now_is(&self, at: Duration) -> bool; }
-/// # impl Is for ManualClock {
-/// #     fn now_is(&self, at: Duration) -> bool { punctual::Clock::now(self) == punctual::Tick::ZERO.after(at) }
-/// # }
-/// clock.advance(5 * second); // the first run takes until 25
+/// let poll = move || {
+///     if TaskContext::current().runs() == 1 {
+///         time.jump(20 * Duration::from_secs(1)); // the first run takes so long
+///     }
+/// };
+/// let task = pool.task(poll).every(second).missed(Missed::skip()).start()?;
+/// clock.wait_until_idle();
 /// assert_eq!(task.runs(), 1);
 /// clock.advance(second);
 /// assert_eq!((task.runs(), task.info().missed()), (2, 20));
