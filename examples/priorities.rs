@@ -19,13 +19,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         move || sender.send(word).expect("somebody listens")
     };
 
-    // The only thread is busy for a minute, and work piles up.
-    let time = clock.clone();
-    pool.submit(move || time.jump(60 * SECOND))?;
     for second in [5, 25, 45, 55] {
         pool.task(say(format!("bulk of {second}"))).after(second * SECOND).start()?;
     }
     pool.task(say("alarm of 50".into())).after(50 * SECOND).priority(Priority::ahead(30 * SECOND)).start()?;
+    // The machine sleeps for a minute, and then all of it is due.
+    clock.jump(60 * SECOND);
     clock.wait_until_idle();
     let order: Vec<String> = order.try_iter().collect();
     println!("{}", order.join(", "));

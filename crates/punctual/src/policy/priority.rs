@@ -29,11 +29,10 @@ use punctual_engine::Tick;
 ///     let sender = sender.clone();
 ///     move || sender.send(word).unwrap()
 /// };
-/// let time = clock.clone();
-/// pool.submit(move || time.jump(60 * Duration::from_secs(1)))?; // keeps the thread busy until 60
 /// pool.task(say("old")).after(10 * second).start()?;
 /// pool.task(say("bulk")).after(50 * second).start()?;
 /// pool.task(say("alarm")).after(55 * second).priority(Priority::ahead(30 * second)).start()?;
+/// clock.jump(60 * second); // all of them are late
 /// clock.wait_until_idle();
 /// assert_eq!(order.try_iter().collect::<Vec<_>>(), ["old", "alarm", "bulk"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
