@@ -14,12 +14,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pool = Executor::builder().core_threads(2).record_lateness().build()?;
 
     // Ten thousand sleepers on two threads.
-    let sleepers: Vec<_> = (0..10_000_u64)
-        .map(|n| {
-            let nap = pool.sleep(Duration::from_millis(5 + n % 20));
-            pool.spawn(async move { nap.await.map(|()| n) })
-        })
-        .collect::<Result<_, _>>()?;
+    let mut sleepers = Vec::new();
+    for n in 0..10_000_u64 {
+        let nap = pool.sleep(Duration::from_millis(5 + n % 20));
+        sleepers.push(pool.spawn(async move { nap.await.map(|()| n) })?);
+    }
     let mut sum = 0;
     for sleeper in sleepers {
         sum += sleeper.join()??;
