@@ -1,0 +1,198 @@
+//! The suite that every store must pass: the invariants of `store/mod.rs`, one property each.
+//!
+//! Whoever writes a store implements [`Subject`] for it and lets [`conformance_tests!`](crate::conformance_tests)
+//! make the tests:
+//!
+//! ```
+//! use punctual::ManualClock;
+//! use punctual_durable::{MemoryStore, Store, conformance::{LEASE, Subject}};
+//! use std::sync::Arc;
+//!
+//! #[derive(Debug)]
+//! struct InMemory(ManualClock, Arc<MemoryStore>);
+//!
+//! impl Subject for InMemory {
+//!     fn store(&self) -> Arc<dyn Store> { self.1.clone() }
+//!     fn clock(&self) -> &ManualClock { &self.0 }
+//!     fn crash(&mut self) { self.0.advance(LEASE) }
+//! }
+//!
+//! # #[allow(unused)]
+//! fn in_memory() -> InMemory {
+//!     let clock = ManualClock::new();
+//!     InMemory(clock.clone(), Arc::new(MemoryStore::with_time(clock)))
+//! }
+//! punctual_durable::conformance_tests!(in_memory);
+//! ```
+//!
+//! Properties panic when they do not hold.
+
+mod accepting;
+mod claiming;
+mod looking;
+mod model;
+mod reporting;
+mod rescuing;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::ManualClock;
+
+use crate::job::{Due, JobId, JobRecord, NewJob, NodeId};
+use crate::store::{Exchange, Exchanged, Peek, Recorded, Report, Store, Tenure, Ticket, Verdict};
+use crate::time::Timestamp;
+
+pub use accepting::*;
+pub use claiming::*;
+pub use looking::*;
+pub use model::*;
+pub use reporting::*;
+pub use rescuing::*;
+
+/// The lease that nodes take in the suite.
+pub const LEASE: Duration = Duration::from_secs(10);
+
+/// A store under test.
+pub trait Subject: fmt::Debug {
+    /// The store, as it is now.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// What the store's time follows.
+    fn clock(&self) -> &ManualClock;
+
+    /// The process that has the store open dies, and enough time passes ([`LEASE`] at most) for its nodes to count
+    /// as dead. From now on [`store`](Self::store) is what the next process opens.
+    fn crash(&mut self);
+
+    /// Checks whatever can be checked from within.
+    fn verify(&self) {}
+}
+
+/// Makes a test of each property; the argument is a function that makes a new, empty [`Subject`].
+#[macro_export]
+macro_rules! conformance_tests {
+    ($make:path) => {
+        $crate::conformance_tests! { $make:
+            acknowledged_jobs_survive_a_crash
+            a_batch_with_one_bad_job_is_refused_as_a_whole
+            a_unique_key_is_held_until_the_job_is_over
+            a_conflict_is_settled_as_the_newcomer_asked
+            a_key_twice_in_one_batch_is_one_job
+            ids_are_never_given_twice
+            a_sweep_takes_nothing_that_is_not_due
+            a_job_is_claimed_once
+            a_ticket_of_another_version_claims_nothing
+            unknown_kinds_are_never_claimed
+            lanes_share_the_room_and_none_starves
+            equal_lanes_go_by_due_time_then_id
+            paused_queues_are_left_alone_until_resumed
+            a_queue_never_has_more_claims_than_its_limit
+            a_node_without_a_lease_claims_nothing
+            a_peek_shows_the_earliest_and_says_when_to_look_again
+            a_peek_at_nothing_says_so
+            done_is_recorded_once_and_frees_the_key
+            a_failed_job_waits_and_dies_with_its_last_attempt
+            snoozed_and_released_jobs_keep_their_attempts
+            a_report_with_the_wrong_owner_or_fence_changes_nothing
+            a_report_sent_twice_is_recorded_once
+            a_cancel_before_the_claim_wins
+            a_cancel_after_the_claim_reaches_the_owner
+            one_stale_report_does_not_hurt_its_batch
+            disowned_jobs_wait_again
+            jobs_of_a_dead_node_are_rescued
+            a_rescued_job_refuses_its_old_owner
+            a_job_that_kills_its_nodes_dies
+            jobs_of_a_living_node_are_never_rescued
+            a_node_that_leaves_frees_its_jobs_at_once
+            a_dead_job_lives_again_unless_its_key_is_taken
+            a_rescheduled_job_moves_and_others_do_not
+            filters_find_what_they_describe
+            purge_and_trim_forget_only_what_is_over
+            hostile_text_comes_back_as_it_was
+            the_ends_of_time_are_ordinary_instants
+            every_answer_is_that_of_the_memory_store
+        }
+    };
+    ($make:path: $($property:ident)*) => {
+        $(
+            #[test]
+            fn $property() {
+                $crate::conformance::$property(&mut $make());
+            }
+        )*
+    };
+}
+
+/// The kind that nodes in the suite know.
+const KIND: &str = "known";
+
+fn kinds() -> Arc<[String]> {
+    Arc::new([KIND.to_owned()])
+}
+
+fn job() -> NewJob {
+    NewJob::new(KIND, "{}")
+}
+
+fn in_seconds(seconds: u64) -> Due {
+    Due::After(Duration::from_secs(seconds))
+}
+
+/// What one node of the suite does, in few words.
+struct Hand {
+    store: Arc<dyn Store>,
+    node: NodeId,
+}
+
+impl Hand {
+    /// A node with a fresh lease.
+    fn new(subject: &dyn Subject) -> Self {
+        let hand = Self { store: subject.store(), node: NodeId::random() };
+        hand.renew();
+        hand
+    }
+
+    fn renew(&self) {
+        assert_eq!(self.store.renew(self.node, LEASE).unwrap().tenure, Tenure::Active);
+    }
+
+    fn add(&self, job: NewJob) -> JobId {
+        self.store.enqueue(vec![job]).unwrap()[0].id()
+    }
+
+    fn exchange(&self, exchange: Exchange) -> Exchanged {
+        self.store.exchange(self.node, exchange).unwrap()
+    }
+
+    fn sweep(&self, most: usize) -> Vec<JobRecord> {
+        self.exchange(Exchange::new(kinds()).sweep(most)).claimed
+    }
+
+    fn sweep_ids(&self, most: usize) -> Vec<JobId> {
+        self.sweep(most).iter().map(|job| job.id).collect()
+    }
+
+    /// Adds a job that is due and claims it.
+    fn hold(&self, job: NewJob) -> JobRecord {
+        let id = self.add(job);
+        let claimed = self.sweep(1).pop().expect("it is due");
+        assert_eq!(claimed.id, id);
+        claimed
+    }
+
+    fn report(&self, job: &JobRecord, verdict: Verdict) -> Recorded {
+        let report = Report::new(job.id, job.fence, verdict);
+        self.exchange(Exchange::new(kinds()).reports(vec![report])).recorded[0]
+    }
+
+    fn get(&self, id: JobId) -> JobRecord {
+        self.store.job(id).unwrap().expect("it is known")
+    }
+
+    fn peek(&self, until: Timestamp, most: usize) -> (Vec<Ticket>, Option<Timestamp>) {
+        let peeked = self.store.peek(&Peek::new(kinds(), until, most)).unwrap();
+        (peeked.tickets, peeked.next)
+    }
+}

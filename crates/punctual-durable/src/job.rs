@@ -1,0 +1,430 @@
+//! A job: what is asked for, and what the store knows of it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::lane::Lane;
+use crate::time::Timestamp;
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(i64);
+
+        impl $name {
+            /// From the number a store keeps.
+            #[must_use]
+            pub const fn from_i64(number: i64) -> Self {
+                Self(number)
+            }
+
+            /// The number a store keeps.
+            #[must_use]
+            pub const fn as_i64(self) -> i64 {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0)
+            }
+        }
+    };
+}
+
+number! {
+    /// Names a job, for ever: a number is never given twice by one store.
+    JobId, "job "
+}
+
+number! {
+    /// Names a node: one life of one process. Random, so that neither a restart under the same name nor a store
+    /// that has lost its last moments can mistake one for another.
+    NodeId, "node "
+}
+
+number! {
+    /// Grows with every claim in a store. Whoever shows a smaller one to an external system comes from a claim
+    /// that has been superseded.
+    Fence, "fence "
+}
+
+impl NodeId {
+    /// A new random one.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(fastrand::i64(1..))
+    }
+}
+
+/// When a job may start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Due {
+    /// At once. The default.
+    #[default]
+    Now,
+    /// So long after the store has accepted it.
+    After(Duration),
+    /// At an instant of the store's clock; one that has passed means at once.
+    At(Timestamp),
+}
+
+impl Due {
+    /// The instant, for a store whose clock shows `now`.
+    #[must_use]
+    pub fn instant(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Now => now,
+            Self::After(delay) => now.after(delay),
+            Self::At(instant) => instant,
+        }
+    }
+}
+
+/// What becomes of a job whose node has died while it held it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum OnLost {
+    /// It is run again, unless it has been lost [`max_crashes`](Limits::max_crashes) times. The default: a job
+    /// is run at least once.
+    #[default]
+    Rerun,
+    /// It is dead. With one attempt, a job is run at most once.
+    Fail,
+}
+
+/// How often a job may be tried, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Attempts before the job is dead, at least 1. Default 20.
+    pub max_attempts: u32,
+    /// How often the job may take its node down with it before it is dead. Default 3.
+    pub max_crashes: u32,
+    /// What becomes of it when its node dies.
+    pub on_lost: OnLost,
+    /// How long an attempt may run before it is asked to stop. Default: as long as it likes.
+    pub timeout: Option<Duration>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_attempts: 20, max_crashes: 3, on_lost: OnLost::Rerun, timeout: None }
+    }
+}
+
+/// What happens when the unique key of a new job belongs to one that is not over.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum OnConflict {
+    /// The old job stays, and its id is returned. The default.
+    #[default]
+    Keep,
+    /// The old job stays, and there is an [error](Error::is_conflict).
+    Reject,
+    /// The old job gets the payload and the due time of the new one. If it is already claimed it stays as it is.
+    Replace,
+}
+
+/// A name that at most one job has at a time, from when it is accepted until it is over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UniqueKey {
+    /// The key, up to 512 bytes, among all keys in the store.
+    pub key: String,
+    /// What if it is taken.
+    pub on_conflict: OnConflict,
+}
+
+/// A job to be.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct NewJob {
+    /// Which handler is to run it.
+    pub kind: String,
+    /// What it is queued with. Default `default`.
+    pub queue: String,
+    /// How urgent it is.
+    pub lane: Lane,
+    /// When it may start.
+    pub due: Due,
+    /// What the handler is given: a JSON text.
+    pub payload: String,
+    /// Its unique key, if it has one.
+    pub unique: Option<UniqueKey>,
+    /// How often it may be tried.
+    pub limits: Limits,
+}
+
+impl NewJob {
+    /// The longest payload a store accepts, in bytes.
+    pub const MAX_PAYLOAD: usize = 1 << 20;
+    /// The longest name of a kind or queue, in bytes.
+    pub const MAX_NAME: usize = 255;
+    /// The longest unique key, in bytes.
+    pub const MAX_KEY: usize = 512;
+
+    /// A job of that kind, due now, with every option at its default.
+    #[must_use]
+    pub fn new(kind: impl Into<String>, payload: impl Into<String>) -> Self {
+        Self {
+            kind: kind.into(),
+            queue: "default".to_owned(),
+            lane: Lane::default(),
+            due: Due::Now,
+            payload: payload.into(),
+            unique: None,
+            limits: Limits::default(),
+        }
+    }
+
+    /// The same job, due at another time.
+    #[must_use]
+    pub fn due(mut self, due: Due) -> Self {
+        self.due = due;
+        self
+    }
+
+    /// The same job, in another queue.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = queue.into();
+        self
+    }
+
+    /// The same job, in another lane.
+    #[must_use]
+    pub fn lane(mut self, lane: Lane) -> Self {
+        self.lane = lane;
+        self
+    }
+
+    /// The same job, with a unique key.
+    #[must_use]
+    pub fn unique(mut self, key: impl Into<String>, on_conflict: OnConflict) -> Self {
+        self.unique = Some(UniqueKey { key: key.into(), on_conflict });
+        self
+    }
+
+    /// Whether a store may accept it. Every store asks before it does anything.
+    ///
+    /// # Errors
+    /// If a name is empty or too long or has control characters, the payload is too long, or no attempt is allowed.
+    pub fn check(&self) -> Result<()> {
+        check_name("kind", &self.kind, Self::MAX_NAME)?;
+        check_name("queue", &self.queue, Self::MAX_NAME)?;
+        if let Some(unique) = &self.unique {
+            check_name("unique key", &unique.key, Self::MAX_KEY)?;
+        }
+        if self.payload.len() > Self::MAX_PAYLOAD {
+            let (have, most) = (self.payload.len(), Self::MAX_PAYLOAD);
+            return Err(Error::invalid(format!(
+                "the payload of a {:?} job has {have} bytes, the most is {most}",
+                self.kind
+            )));
+        }
+        if self.limits.max_attempts == 0 {
+            return Err(Error::invalid(format!("a {:?} job with max_attempts 0 could never run", self.kind)));
+        }
+        Ok(())
+    }
+}
+
+/// Refuses names that nobody could type, print or index.
+pub(crate) fn check_name(what: &str, name: &str, most: usize) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::invalid(format!("the {what} is empty")));
+    }
+    if name.len() > most {
+        let start: String = name.chars().take(20).collect();
+        return Err(Error::invalid(format!(
+            "the {what} \"{start}…\" has {} bytes, the most is {most}",
+            name.len()
+        )));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(Error::invalid(format!("the {what} {name:?} contains a control character")));
+    }
+    Ok(())
+}
+
+/// Where a job is in its life.
+///
+/// ```text
+///               claim                 report
+/// Scheduled ────────────▶ Claimed ──────────────▶ Done
+///  │  ▲  ▲                 │ │ └────────────────▶ Discarded
+///  │  │  └─ retry, snooze, ┘ └── no more tries ─▶ Dead ──┐
+///  │  │     release, lost                                │
+///  │  └────────────────────── retry by hand ─────────────┘
+///  └── cancel ──▶ Cancelled ◀── cancel asked for, and obeyed
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum JobState {
+    /// It waits for its time, or for room.
+    Scheduled,
+    /// A node holds it, and is about to run it, runs it, or has just run it.
+    Claimed,
+    /// Its handler was successful.
+    Done,
+    /// Its handler found that there is nothing to do any more.
+    Discarded,
+    /// Somebody took it back.
+    Cancelled,
+    /// It has failed for good, and is kept to be looked at, tried again or purged.
+    Dead,
+}
+
+impl JobState {
+    /// Whether nothing more will happen to the job by itself.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        !matches!(self, Self::Scheduled | Self::Claimed)
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Scheduled => "scheduled",
+            Self::Claimed => "claimed",
+            Self::Done => "done",
+            Self::Discarded => "discarded",
+            Self::Cancelled => "cancelled",
+            Self::Dead => "dead",
+        })
+    }
+}
+
+/// Everything a store knows of one job, at one moment.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct JobRecord {
+    /// Its name.
+    pub id: JobId,
+    /// Which handler runs it.
+    pub kind: String,
+    /// What it is queued with.
+    pub queue: String,
+    /// How urgent it is.
+    pub lane: Lane,
+    /// Where it is in its life.
+    pub state: JobState,
+    /// When it may start, or might have.
+    pub due: Timestamp,
+    /// Grows whenever the job changes while it waits: what was peeked under another version is out of date.
+    pub version: i64,
+    /// Attempts begun, the present one included.
+    pub attempt: u32,
+    /// Attempts that ended with the death of the node.
+    pub crashes: u32,
+    /// How often it may be tried.
+    pub limits: Limits,
+    /// Its unique key.
+    pub unique: Option<String>,
+    /// What the handler is given. Gone once the job is over, unless it is dead.
+    pub payload: Option<String>,
+    /// When the store accepted it.
+    pub created: Timestamp,
+    /// Who holds it or held it last.
+    pub owner: Option<NodeId>,
+    /// The number of the claim by which the owner holds or held it.
+    pub fence: Fence,
+    /// When it was last claimed.
+    pub claimed: Option<Timestamp>,
+    /// Whether its owner has been asked to give it up.
+    pub cancel_requested: bool,
+    /// When it was over.
+    pub finished: Option<Timestamp>,
+    /// Why it failed, was discarded or died, the last time.
+    pub note: Option<String>,
+}
+
+impl JobRecord {
+    /// The record of a job that has just been accepted.
+    #[must_use]
+    pub fn accepted(id: JobId, job: NewJob, now: Timestamp) -> Self {
+        Self {
+            id,
+            kind: job.kind,
+            queue: job.queue,
+            lane: job.lane,
+            state: JobState::Scheduled,
+            due: job.due.instant(now),
+            version: 1,
+            attempt: 0,
+            crashes: 0,
+            limits: job.limits,
+            unique: job.unique.map(|unique| unique.key),
+            payload: Some(job.payload),
+            created: now,
+            owner: None,
+            fence: Fence(0),
+            claimed: None,
+            cancel_requested: false,
+            finished: None,
+            note: None,
+        }
+    }
+}
+
+/// One failed attempt.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The claim it belonged to.
+    pub fence: Fence,
+    /// Which attempt it was, counted from 1.
+    pub attempt: u32,
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// What went wrong.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure as a store keeps it.
+    #[must_use]
+    pub fn new(fence: Fence, attempt: u32, at: Timestamp, message: impl Into<String>) -> Self {
+        Self { fence, attempt, at, message: message.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_no_store_could_keep_is_refused_with_its_name() {
+        let long = "x".repeat(600);
+        let wrong = [
+            (NewJob::new("", "{}"), "the kind is empty"),
+            (NewJob::new("mail\n", "{}"), "the kind \"mail\\n\" contains a control character"),
+            (NewJob::new("mail", "{}").queue(&long), "has 600 bytes, the most is 255"),
+            (NewJob::new("mail", "{}").unique(&long, OnConflict::Keep), "has 600 bytes, the most is 512"),
+            (NewJob::new("mail", "x".repeat(NewJob::MAX_PAYLOAD + 1)), "has 1048577 bytes"),
+            (
+                NewJob {
+                    limits: Limits { max_attempts: 0, ..Limits::default() },
+                    ..NewJob::new("mail", "{}")
+                },
+                "max_attempts 0",
+            ),
+        ];
+        for (job, message) in wrong {
+            let error = job.check().unwrap_err();
+            assert!(error.is_invalid() && error.to_string().contains(message), "{error}");
+        }
+        NewJob::new("mail", "x".repeat(NewJob::MAX_PAYLOAD)).check().unwrap();
+    }
+}

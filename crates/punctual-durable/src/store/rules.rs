@@ -1,0 +1,208 @@
+//! What becomes of a job when its attempt ends: the rules of every store, as pure functions.
+//!
+//! A store finds the row, checks the guard, asks here, and writes what it is told. So all stores agree.
+
+use std::time::Duration;
+
+use crate::job::{JobRecord, JobState, OnLost};
+use crate::retry::Backoff;
+use crate::time::Timestamp;
+
+/// How an attempt ended, as its node sees it.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// The handler was successful.
+    Done,
+    /// There is nothing to do any more.
+    Discard {
+        /// Why.
+        reason: String,
+    },
+    /// It failed, and may be tried again, unless this was the last attempt.
+    Retry {
+        /// How long to wait.
+        after: Duration,
+        /// What went wrong.
+        error: String,
+    },
+    /// It failed, and trying again makes no sense.
+    Fail {
+        /// What went wrong.
+        error: String,
+    },
+    /// It asked to be run later; this attempt does not count.
+    Snooze {
+        /// How long to wait.
+        after: Duration,
+    },
+    /// The node gives it back without having run it to its end; this attempt does not count.
+    Release,
+    /// It stopped because it was asked to.
+    Cancelled,
+}
+
+/// What a store is to do with a claimed job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Next {
+    /// Where it goes.
+    pub state: JobState,
+    /// When it is due, if it goes back to wait.
+    pub due: Timestamp,
+    /// Attempts that count.
+    pub attempt: u32,
+    /// Attempts that took the node down.
+    pub crashes: u32,
+    /// The failure to be kept, if it was one.
+    pub failure: Option<String>,
+    /// What is to be said of the job from now on; `None` leaves what was said.
+    pub note: Option<String>,
+}
+
+impl Next {
+    fn to(state: JobState, job: &JobRecord) -> Self {
+        Self { state, due: job.due, attempt: job.attempt, crashes: job.crashes, failure: None, note: None }
+    }
+
+    fn failed(mut self, error: &str) -> Self {
+        self.failure = Some(error.to_owned());
+        self.note = Some(error.to_owned());
+        self
+    }
+}
+
+/// What a report does to the claimed `job`.
+///
+/// A job that somebody has asked to be cancelled does not go back to wait: it is cancelled instead.
+#[must_use]
+pub fn settle(job: &JobRecord, verdict: &Verdict, now: Timestamp) -> Next {
+    let again = if job.cancel_requested { JobState::Cancelled } else { JobState::Scheduled };
+    match verdict {
+        Verdict::Done => Next::to(JobState::Done, job),
+        Verdict::Discard { reason } => {
+            Next { note: Some(reason.clone()), ..Next::to(JobState::Discarded, job) }
+        }
+        Verdict::Cancelled => Next::to(JobState::Cancelled, job),
+        Verdict::Fail { error } => Next::to(JobState::Dead, job).failed(error),
+        Verdict::Retry { error, .. } if job.attempt >= job.limits.max_attempts && !job.cancel_requested => {
+            Next::to(JobState::Dead, job).failed(error)
+        }
+        Verdict::Retry { after, error } => {
+            Next { due: now.after(*after), ..Next::to(again, job) }.failed(error)
+        }
+        Verdict::Snooze { after } => {
+            Next { due: now.after(*after), attempt: job.attempt.saturating_sub(1), ..Next::to(again, job) }
+        }
+        // It keeps its due time: it is as late as it is, and comes before those that were due later.
+        Verdict::Release => Next { attempt: job.attempt.saturating_sub(1), ..Next::to(again, job) },
+    }
+}
+
+/// What becomes of the claimed `job` when its node has died.
+///
+/// The attempt does not count: it may not even have begun. The crash does, for it may be the job's own doing: a job
+/// that is lost again waits longer each time, and there is a limit.
+#[must_use]
+pub fn lost(job: &JobRecord, now: Timestamp) -> Next {
+    let crashes = job.crashes.saturating_add(1);
+    let owner = job.owner.map_or_else(|| "nobody".to_owned(), |owner| format!("{owner:?}"));
+    let error = format!("{owner} died while it held the job, for the {} time", ordinal(crashes));
+    let state = match job.limits.on_lost {
+        _ if job.cancel_requested => JobState::Cancelled,
+        OnLost::Fail => JobState::Dead,
+        OnLost::Rerun if crashes >= job.limits.max_crashes => JobState::Dead,
+        OnLost::Rerun => JobState::Scheduled,
+    };
+    // The first crash is most likely not the job's fault: it runs again at once.
+    let wait = if crashes == 1 { Duration::ZERO } else { CRASH_BACKOFF.wait(crashes - 1) };
+    let attempt = if state == JobState::Scheduled { job.attempt.saturating_sub(1) } else { job.attempt };
+    Next { due: job.due.max(now.after(wait)), attempt, crashes, ..Next::to(state, job) }.failed(&error)
+}
+
+const CRASH_BACKOFF: Backoff =
+    Backoff::exponential(Duration::from_secs(5), Duration::from_secs(300)).without_jitter();
+
+fn ordinal(number: u32) -> String {
+    let suffix = match (number % 10, number % 100) {
+        (1, teen) if teen != 11 => "st",
+        (2, teen) if teen != 12 => "nd",
+        (3, teen) if teen != 13 => "rd",
+        _ => "th",
+    };
+    format!("{number}{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobId, Limits, NewJob, NodeId};
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000);
+
+    fn held(attempt: u32, limits: Limits) -> JobRecord {
+        let job = JobRecord::accepted(JobId::from_i64(1), NewJob { limits, ..NewJob::new("k", "{}") }, NOW);
+        JobRecord { state: JobState::Claimed, attempt, owner: Some(NodeId::from_i64(7)), ..job }
+    }
+
+    fn retry() -> Verdict {
+        Verdict::Retry { after: Duration::from_secs(2), error: "no".to_owned() }
+    }
+
+    #[test]
+    fn the_last_attempt_that_fails_is_the_end() {
+        let limits = Limits { max_attempts: 3, ..Limits::default() };
+        let next = settle(&held(2, limits), &retry(), NOW);
+        assert_eq!((next.state, next.due), (JobState::Scheduled, Timestamp::from_micros(3_000_000)));
+        assert_eq!(settle(&held(3, limits), &retry(), NOW).state, JobState::Dead);
+    }
+
+    #[test]
+    fn an_attempt_given_back_or_snoozed_does_not_count() {
+        for verdict in [Verdict::Release, Verdict::Snooze { after: Duration::ZERO }] {
+            let next = settle(&held(3, Limits::default()), &verdict, NOW);
+            assert_eq!((next.state, next.attempt, next.failure), (JobState::Scheduled, 2, None));
+        }
+    }
+
+    #[test]
+    fn a_job_asked_to_stop_does_not_come_back_but_may_still_succeed() {
+        let job = JobRecord { cancel_requested: true, ..held(1, Limits::default()) };
+        for verdict in [retry(), Verdict::Release, Verdict::Snooze { after: Duration::ZERO }] {
+            assert_eq!(settle(&job, &verdict, NOW).state, JobState::Cancelled, "{verdict:?}");
+        }
+        assert_eq!(settle(&job, &Verdict::Done, NOW).state, JobState::Done);
+        assert_eq!(lost(&job, NOW).state, JobState::Cancelled);
+    }
+
+    #[test]
+    fn a_job_that_takes_its_nodes_down_waits_longer_each_time_and_then_dies() {
+        let mut job = held(1, Limits { max_crashes: 3, ..Limits::default() });
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let next = lost(&job, NOW);
+            seen.push((next.state, next.due.since(NOW).as_secs()));
+            job.crashes = next.crashes;
+        }
+        assert_eq!(seen, [(JobState::Scheduled, 0), (JobState::Scheduled, 5), (JobState::Dead, 10)]);
+    }
+
+    #[test]
+    fn at_most_once_is_one_attempt_and_fail_when_lost() {
+        let limits = Limits { max_attempts: 1, on_lost: OnLost::Fail, ..Limits::default() };
+        assert_eq!(lost(&held(1, limits), NOW).state, JobState::Dead);
+        assert_eq!(settle(&held(1, limits), &retry(), NOW).state, JobState::Dead);
+        let once = Limits { max_attempts: 1, ..Limits::default() };
+        let next = lost(&held(1, once), NOW);
+        assert_eq!(
+            (next.state, next.attempt),
+            (JobState::Scheduled, 0),
+            "its only attempt may not have begun"
+        );
+    }
+
+    #[test]
+    fn ordinals_read_as_they_are_spoken() {
+        let spoken = [1, 2, 3, 4, 11, 12, 13, 21, 112].map(ordinal);
+        assert_eq!(spoken, ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th"]);
+    }
+}
