@@ -16,6 +16,8 @@ pub use job::{
 };
 pub use lane::{Lane, share};
 pub use retry::Backoff;
+#[cfg(feature = "sqlite")]
+pub use store::SqliteStore;
 pub use store::{
     Cancelling, Enqueued, Exchange, Exchanged, Filter, MemoryStore, Moved, Next, Peek, Peeked, QueueChange,
     QueueRecord, Recorded, Renewal, Report, Rescued, Store, Tenure, Ticket, Verdict, lost, settle,

@@ -57,6 +57,8 @@
 mod memory;
 mod messages;
 mod rules;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::fmt;
 use std::time::Duration;
@@ -71,6 +73,8 @@ pub use messages::{
     Recorded, Renewal, Report, Rescued, Tenure, Ticket,
 };
 pub use rules::{Next, Verdict, lost, settle};
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteStore;
 
 /// A place where jobs are kept. See the essay at the top of `store/mod.rs` for what every store must keep to; the
 /// suite in `conformance` (feature `testing`) checks it.

@@ -1,0 +1,64 @@
+-- Numbers, by name: the version of these tables, and the last fence.
+CREATE TABLE punctual_meta (
+    name  TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) WITHOUT ROWID;
+
+INSERT INTO punctual_meta (name, value) VALUES ('fence', 0);
+
+CREATE TABLE punctual_queue (
+    name        TEXT PRIMARY KEY,
+    paused_at   INTEGER,           -- microseconds since 1970, as every instant here
+    paused_for  TEXT,
+    most        INTEGER            -- claims at once
+) WITHOUT ROWID;
+
+-- Jobs wait in lines. A line is not looked at while its queue is paused or full, or by nodes that do not know
+-- its kind: however many jobs wait there, they cost nothing.
+CREATE TABLE punctual_line (
+    id    INTEGER PRIMARY KEY,
+    queue TEXT NOT NULL,
+    kind  TEXT NOT NULL,
+    lane  INTEGER NOT NULL,        -- 0 urgent, 1 normal, 2 low, 3 background
+    UNIQUE (queue, kind, lane)
+);
+
+CREATE TABLE punctual_job (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice
+    line         INTEGER NOT NULL,
+    state        INTEGER NOT NULL, -- 0 scheduled, 1 claimed, 2 done, 3 discarded, 4 cancelled, 5 dead
+    due          INTEGER NOT NULL,
+    version      INTEGER NOT NULL,
+    attempt      INTEGER NOT NULL,
+    crashes      INTEGER NOT NULL,
+    max_attempts INTEGER NOT NULL,
+    max_crashes  INTEGER NOT NULL,
+    on_lost      INTEGER NOT NULL, -- 0 rerun, 1 fail
+    timeout      INTEGER,
+    uniq         TEXT,
+    created      INTEGER NOT NULL,
+    owner        INTEGER,
+    fence        INTEGER NOT NULL,
+    claimed      INTEGER,
+    cancel       INTEGER NOT NULL, -- 1 if its owner has been asked to stop
+    finished     INTEGER,
+    note         TEXT,
+    payload      TEXT              -- last, so that the rest is read without it
+);
+
+CREATE INDEX punctual_job_waiting ON punctual_job (line, due, id) WHERE state = 0;
+CREATE INDEX punctual_job_claimed ON punctual_job (id) WHERE state = 1;
+CREATE INDEX punctual_job_dead ON punctual_job (id) WHERE state = 5;
+CREATE INDEX punctual_job_over ON punctual_job (finished, id) WHERE state IN (2, 3, 4);
+CREATE INDEX punctual_job_uniq ON punctual_job (uniq) WHERE uniq IS NOT NULL;
+-- Among living jobs a key occurs once.
+CREATE UNIQUE INDEX punctual_job_key ON punctual_job (uniq) WHERE uniq IS NOT NULL AND state < 2;
+
+CREATE TABLE punctual_failure (
+    job     INTEGER NOT NULL,
+    fence   INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    message TEXT NOT NULL,
+    PRIMARY KEY (job, fence)
+) WITHOUT ROWID;

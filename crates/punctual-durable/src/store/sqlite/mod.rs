@@ -1,0 +1,312 @@
+//! Jobs in one file.
+//!
+//! SQLite with a write-ahead log, synchronised to the disk at every commit: what was acknowledged is there after
+//! `kill -9` and after a power cut. Any number of processes may have the file open, to enqueue, cancel and look; one
+//! node at a time claims from it.
+//!
+//! # Threads and connections
+//! One thread writes, see `writer.rs`; calls that read take one of a few further connections, and never wait for the
+//! writer. Other processes are kept apart by SQLite's own lock.
+//!
+//! # Ownership
+//! See `owner.rs`. [`renew`](Store::renew) answers `Active` to the node that has the file and `Standby` to every
+//! other. The lease that a node asks for does not matter: the system knows whether its process lives.
+//!
+//! # Paths not taken
+//! *A table of finished jobs:* moving a row is a delete and an insert where an update does; the living are told from
+//! the dead by partial indexes. *Asynchronous commits:* they would lose the last jobs in a power cut, silently.
+
+mod lines;
+mod owner;
+mod rows;
+mod schema;
+mod writer;
+mod writes;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, ErrorCode, params_from_iter};
+
+use self::lines::Lines;
+use self::owner::Ownership;
+use self::writer::Writer;
+use self::writes::Write;
+use super::{
+    Cancelling, Enqueued, Exchange, Exchanged, Filter, Moved, Peek, Peeked, QueueChange, QueueRecord,
+    Renewal, Rescued, Store, Tenure, Ticket,
+};
+use crate::error::{Error, Result};
+use crate::job::{Due, Failure, Fence, JobId, JobRecord, NewJob, NodeId, check_name};
+use crate::time::{SystemTimeSource, TimeSource, Timestamp};
+
+/// What SQLite answers.
+type Sql<T> = rusqlite::Result<T>;
+
+/// Connections kept for the next reader.
+const READERS: usize = 4;
+
+/// Jobs in a file. See [`Store`], and the essay at the top of `store/sqlite/mod.rs`.
+///
+/// ```
+/// use punctual_durable::{NewJob, SqliteStore, Store};
+///
+/// let folder = std::env::temp_dir().join(format!("punctual-doc-{}", std::process::id()));
+/// std::fs::create_dir_all(&folder)?;
+/// let id = {
+///     let store = SqliteStore::open(folder.join("jobs.db"))?;
+///     store.enqueue(vec![NewJob::new("mail", "{}")])?[0].id()
+/// };
+/// let store = SqliteStore::open(folder.join("jobs.db"))?;
+/// assert_eq!(store.job(id)?.unwrap().kind, "mail");
+/// # drop(store);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct SqliteStore {
+    path: Arc<Path>,
+    time: Arc<dyn TimeSource>,
+    writer: Writer,
+    readers: Mutex<Vec<Connection>>,
+    ownership: Ownership,
+}
+
+impl SqliteStore {
+    /// Opens the file, or makes it.
+    ///
+    /// # Errors
+    /// If it cannot be opened, is not a database, or was made by a later version of this crate.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
+        Self::open_with_time(path, SystemTimeSource)
+    }
+
+    /// As [`open`](Self::open), on another time of day, such as a [`ManualClock`](punctual::ManualClock).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with_time(path: impl Into<PathBuf>, time: impl TimeSource) -> Result<Self> {
+        let path: Arc<Path> = path.into().into();
+        if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
+            return Err(Error::invalid(format!("{:?} is not the name of a file", path.display())));
+        }
+        let writer = Writer::start(schema::open(&path)?, &path)?;
+        let (readers, ownership) = (Mutex::default(), Ownership::of(&path));
+        Ok(Self { path, time: Arc::new(time), writer, readers, ownership })
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Write<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (path, time) = (Arc::clone(&self.path), Arc::clone(&self.time));
+        self.writer.call(move |connection| work(&Write { connection, path: &path, now: time.now() }))
+    }
+
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> Sql<T>) -> Result<T> {
+        let lock = || self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = lock().pop();
+        let connection = idle.map_or_else(|| schema::open_reader(&self.path), Ok)?;
+        let result = work(&connection).map_err(|error| failed("cannot read", &self.path, error));
+        let mut readers = lock();
+        if readers.len() < READERS {
+            readers.push(connection);
+        }
+        result
+    }
+}
+
+/// Says what could not be done with which file, and whether to try again.
+fn failed(what: &str, path: &Path, error: rusqlite::Error) -> Error {
+    let message = format!("{what} {}", path.display());
+    let ours = match error.sqlite_error_code() {
+        Some(
+            ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::OutOfMemory
+            | ErrorCode::OperationInterrupted
+            | ErrorCode::FileLockingProtocolFailed
+            | ErrorCode::ReadOnly,
+        ) => Error::transient(message),
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => Error::invalid(message),
+        _ => Error::broken(message),
+    };
+    ours.with_source(error)
+}
+
+impl Store for SqliteStore {
+    fn now(&self) -> Timestamp {
+        self.time.now()
+    }
+
+    fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
+        jobs.iter().try_for_each(NewJob::check)?;
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.write(|write| write.enqueue(jobs))
+    }
+
+    fn cancel(&self, ids: Vec<JobId>) -> Result<Vec<Cancelling>> {
+        self.write(|write| write.cancel(ids))
+    }
+
+    fn reschedule(&self, id: JobId, due: Due) -> Result<Moved> {
+        self.write(move |write| write.reschedule(id, due))
+    }
+
+    fn retry(&self, id: JobId, due: Due) -> Result<Moved> {
+        self.write(move |write| write.retry(id, due))
+    }
+
+    fn purge(&self, ids: Vec<JobId>) -> Result<usize> {
+        self.write(move |write| write.purge(&ids))
+    }
+
+    fn trim(&self, before: Timestamp, most: usize) -> Result<usize> {
+        self.write(move |write| write.trim(before, most))
+    }
+
+    fn set_queue(&self, queue: &str, change: QueueChange) -> Result<()> {
+        check_name("queue", queue, NewJob::MAX_NAME)?;
+        let queue = queue.to_owned();
+        self.write(move |write| write.set_queue(&queue, &change))
+    }
+
+    fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        self.read(|connection| rows::find(connection, id))
+    }
+
+    fn find(&self, filter: &Filter) -> Result<Vec<JobRecord>> {
+        let (sql, values) = query(filter);
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            statement.query_map(params_from_iter(values), rows::read)?.collect()
+        })
+    }
+
+    fn failures(&self, id: JobId) -> Result<Vec<Failure>> {
+        self.read(|connection| {
+            let sql =
+                "SELECT fence, attempt, at, message FROM punctual_failure WHERE job = ?1 ORDER BY fence";
+            let mut statement = connection.prepare_cached(sql)?;
+            let failures = statement.query_map([id.as_i64()], |row| {
+                let (fence, at) = (Fence::from_i64(row.get(0)?), Timestamp::from_micros(row.get(2)?));
+                Ok(Failure::new(fence, row.get(1)?, at, row.get::<_, String>(3)?))
+            })?;
+            failures.collect()
+        })
+    }
+
+    fn queues(&self) -> Result<Vec<QueueRecord>> {
+        self.read(|connection| {
+            let sql = "SELECT name, paused_at, paused_for, most FROM punctual_queue ORDER BY name";
+            let mut statement = connection.prepare_cached(sql)?;
+            let queues = statement.query_map([], |row| {
+                let since = row.get::<_, Option<i64>>(1)?.map(Timestamp::from_micros);
+                let reason = row.get::<_, Option<String>>(2)?.unwrap_or_default();
+                let paused = since.map(|since| (since, reason));
+                Ok(QueueRecord { name: row.get(0)?, paused, limit: row.get(3)? })
+            })?;
+            queues.collect()
+        })
+    }
+
+    fn renew(&self, node: NodeId, _lease: Duration) -> Result<Renewal> {
+        if !self.ownership.take(node)? {
+            return Ok(Renewal::new(Tenure::Standby, Vec::new()));
+        }
+        let cancels = self.read(|connection| {
+            let sql = "SELECT id FROM punctual_job INDEXED BY punctual_job_claimed \
+                       WHERE state = 1 AND cancel = 1 AND owner = ?1 ORDER BY id";
+            let mut statement = connection.prepare_cached(sql)?;
+            statement.query_map([node.as_i64()], |row| row.get(0).map(JobId::from_i64))?.collect()
+        })?;
+        Ok(Renewal::new(Tenure::Active, cancels))
+    }
+
+    fn leave(&self, node: NodeId) -> Result<()> {
+        self.ownership.give_up(node);
+        Ok(())
+    }
+
+    fn peek(&self, peek: &Peek) -> Result<Peeked> {
+        self.read(|connection| {
+            // One snapshot for all lines.
+            let snapshot = connection.unchecked_transaction()?;
+            let lines = Lines::eligible(&snapshot, &peek.kinds)?;
+            let mut due = lines.due(&snapshot, peek.until, peek.most.saturating_add(1))?.concat();
+            due.sort_unstable();
+            let next = match due.get(peek.most) {
+                Some((due, _)) => Some(*due),
+                None => lines.next(&snapshot, peek.until)?,
+            };
+            due.truncate(peek.most);
+            let tickets = due.into_iter().map(|(_, id)| rows::find_ticket(&snapshot, id));
+            let tickets = tickets.collect::<Sql<Vec<Option<Ticket>>>>()?;
+            Ok(Peeked::new(tickets.into_iter().flatten().collect(), next))
+        })
+    }
+
+    fn exchange(&self, node: NodeId, exchange: Exchange) -> Result<Exchanged> {
+        let may_claim = self.ownership.is(node);
+        self.write(move |write| write.exchange(node, &exchange, may_claim))
+    }
+
+    fn rescue(&self, node: NodeId, most: usize) -> Result<Vec<Rescued>> {
+        // Whoever has the file is the only one alive.
+        if !self.ownership.is(node) {
+            return Ok(Vec::new());
+        }
+        self.write(move |write| write.rescue(node, most))
+    }
+}
+
+/// The query of a filter and its values.
+fn query(filter: &Filter) -> (String, Vec<Value>) {
+    let mut sql =
+        format!("SELECT {} FROM punctual_job j JOIN punctual_line l ON l.id = j.line WHERE 1", rows::COLUMNS);
+    let mut values = Vec::new();
+    let mut and = |condition: &str, value: Value| {
+        values.push(value);
+        sql += &format!(" AND {condition} ?{}", values.len());
+    };
+    if let Some(after) = filter.after {
+        and("j.id >", after.as_i64().into());
+    }
+    if let Some(kind) = &filter.kind {
+        and("l.kind =", kind.clone().into());
+    }
+    if let Some(queue) = &filter.queue {
+        and("l.queue =", queue.clone().into());
+    }
+    if let Some(key) = &filter.unique {
+        and("j.uniq IS NOT NULL AND j.uniq =", key.clone().into());
+    }
+    if let Some(state) = filter.state {
+        // A number in the text, so that the partial index of the state can be used.
+        sql += &format!(" AND j.state = {}", rows::state_number(state));
+    }
+    values.push(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
+    sql += &format!(" ORDER BY j.id LIMIT ?{}", values.len());
+    (sql, values)
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("path", &self.path)
+            .field("ownership", &self.ownership)
+            .finish_non_exhaustive()
+    }
+}

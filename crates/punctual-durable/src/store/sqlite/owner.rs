@@ -1,0 +1,75 @@
+//! Who has the file to itself.
+//!
+//! One node at a time claims from a file: the one that holds an advisory lock on the file `<name>-owner` beside it.
+//! The system releases the lock when the process ends, however it ends, so the successor need not wait for a lease
+//! to run out, and knows that everything still claimed is an orphan. Whoever does not get the lock is a hot standby:
+//! it asks again with every renewal.
+//!
+//! The lock file is never deleted: a process that had just opened the old one would lock a file that nobody else
+//! sees. It is not the database file itself, because closing any handle on that would drop SQLite's own locks.
+//!
+//! The lock cannot be lost while its holder lives, so there is no lease to renew. A process that is stopped holds it
+//! still: its jobs wait with it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::job::NodeId;
+
+#[derive(Debug)]
+pub(super) struct Ownership {
+    path: PathBuf,
+    held: Mutex<Option<Held>>,
+}
+
+#[derive(Debug)]
+struct Held {
+    node: NodeId,
+    /// Unlocked by being closed.
+    _file: File,
+}
+
+impl Ownership {
+    pub(super) fn of(database: &Path) -> Self {
+        let mut path = database.as_os_str().to_owned();
+        path.push("-owner");
+        Self { path: path.into(), held: Mutex::new(None) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is(&self, node: NodeId) -> bool {
+        self.lock().as_ref().is_some_and(|held| held.node == node)
+    }
+
+    /// Takes the file for `node`, unless another has it; says whether it has it now.
+    pub(super) fn take(&self, node: NodeId) -> Result<bool> {
+        let mut held = self.lock();
+        if let Some(held) = &*held {
+            return Ok(held.node == node);
+        }
+        let cannot =
+            |error| Error::transient(format!("cannot lock {}", self.path.display())).with_source(error);
+        let mut file =
+            OpenOptions::new().create(true).truncate(false).write(true).open(&self.path).map_err(cannot)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(cannot(error)),
+        }
+        // For people who wonder who has it. The lock does not depend on it.
+        let _ = file.set_len(0).and_then(|()| file.rewind());
+        let _ = writeln!(file, "process {} {node:?}", std::process::id());
+        *held = Some(Held { node, _file: file });
+        Ok(true)
+    }
+
+    pub(super) fn give_up(&self, node: NodeId) {
+        self.lock().take_if(|held| held.node == node);
+    }
+}

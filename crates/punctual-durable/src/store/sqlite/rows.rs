@@ -1,0 +1,120 @@
+//! Rows and what they mean.
+//!
+//! Numbers in a file may have been written by anybody: what makes no sense is read as the nearest thing that does,
+//! so that one odd row cannot keep all others from being read.
+
+use std::time::Duration;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use crate::job::{Fence, JobId, JobRecord, JobState, Limits, NodeId, OnLost};
+use crate::lane::Lane;
+use crate::store::Ticket;
+use crate::time::Timestamp;
+
+/// What [`read`] expects, from `punctual_job j JOIN punctual_line l ON l.id = j.line`.
+pub(super) const COLUMNS: &str = "j.id, l.queue, l.kind, l.lane, j.state, j.due, j.version, j.attempt, j.crashes, \
+     j.max_attempts, j.max_crashes, j.on_lost, j.timeout, j.uniq, j.created, j.owner, j.fence, j.claimed, j.cancel, \
+     j.finished, j.note, j.payload";
+
+pub(super) fn state_number(state: JobState) -> i64 {
+    match state {
+        JobState::Scheduled => 0,
+        JobState::Claimed => 1,
+        JobState::Done => 2,
+        JobState::Discarded => 3,
+        JobState::Cancelled => 4,
+        JobState::Dead => 5,
+    }
+}
+
+fn state_of(number: i64) -> JobState {
+    match number {
+        0 => JobState::Scheduled,
+        1 => JobState::Claimed,
+        2 => JobState::Done,
+        3 => JobState::Discarded,
+        4 => JobState::Cancelled,
+        _ => JobState::Dead,
+    }
+}
+
+pub(super) fn on_lost_number(on_lost: OnLost) -> i64 {
+    match on_lost {
+        OnLost::Rerun => 0,
+        OnLost::Fail => 1,
+    }
+}
+
+pub(super) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// One job.
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
+    let timeout: Option<i64> = row.get(12)?;
+    let limits = Limits {
+        max_attempts: small(row.get(9)?),
+        max_crashes: small(row.get(10)?),
+        on_lost: if row.get::<_, i64>(11)? == 0 { OnLost::Rerun } else { OnLost::Fail },
+        timeout: timeout.map(|timeout| Duration::from_micros(timeout.max(0).cast_unsigned())),
+    };
+    Ok(JobRecord {
+        id: JobId::from_i64(row.get(0)?),
+        queue: text(row.get_ref(1)?).unwrap_or_default(),
+        kind: text(row.get_ref(2)?).unwrap_or_default(),
+        lane: Lane::from_index(usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0)),
+        state: state_of(row.get(4)?),
+        due: Timestamp::from_micros(row.get(5)?),
+        version: row.get(6)?,
+        attempt: small(row.get(7)?),
+        crashes: small(row.get(8)?),
+        limits,
+        unique: text(row.get_ref(13)?),
+        created: Timestamp::from_micros(row.get(14)?),
+        owner: row.get::<_, Option<i64>>(15)?.map(NodeId::from_i64),
+        fence: Fence::from_i64(row.get(16)?),
+        claimed: row.get::<_, Option<i64>>(17)?.map(Timestamp::from_micros),
+        cancel_requested: row.get::<_, i64>(18)? != 0,
+        finished: row.get::<_, Option<i64>>(19)?.map(Timestamp::from_micros),
+        note: text(row.get_ref(20)?),
+        payload: text(row.get_ref(21)?),
+    })
+}
+
+fn small(number: i64) -> u32 {
+    u32::try_from(number.max(0)).unwrap_or(u32::MAX)
+}
+
+/// Text as it is, also where somebody has stored bytes that are none.
+fn text(value: ValueRef<'_>) -> Option<String> {
+    match value {
+        ValueRef::Null => None,
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        ValueRef::Integer(number) => Some(number.to_string()),
+        ValueRef::Real(number) => Some(number.to_string()),
+    }
+}
+
+/// The job of that id.
+pub(super) fn find(connection: &Connection, id: JobId) -> rusqlite::Result<Option<JobRecord>> {
+    let sql =
+        format!("SELECT {COLUMNS} FROM punctual_job j JOIN punctual_line l ON l.id = j.line WHERE j.id = ?1");
+    connection.prepare_cached(&sql)?.query_row([id.as_i64()], read).optional()
+}
+
+pub(super) fn ticket(job: &JobRecord) -> Ticket {
+    Ticket { id: job.id, version: job.version, due: job.due, lane: job.lane }
+}
+
+/// The ticket of a waiting job.
+pub(super) fn find_ticket(connection: &Connection, id: JobId) -> rusqlite::Result<Option<Ticket>> {
+    let sql = "SELECT j.version, j.due, l.lane FROM punctual_job j JOIN punctual_line l ON l.id = j.line \
+               WHERE j.id = ?1 AND j.state = 0";
+    let read = |row: &Row<'_>| {
+        let lane = Lane::from_index(usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0));
+        Ok(Ticket { id, version: row.get(0)?, due: Timestamp::from_micros(row.get(1)?), lane })
+    };
+    connection.prepare_cached(sql)?.query_row([id.as_i64()], read).optional()
+}

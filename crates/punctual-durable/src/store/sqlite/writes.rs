@@ -1,0 +1,357 @@
+//! Every change of the file, as a function on the connection of the writer, inside its transaction.
+//!
+//! The guards and effects are those of the table in `store/mod.rs`; what becomes of a job is decided by the rules.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::lines::Lines;
+use super::rows::{self, micros, on_lost_number, state_number};
+use super::{Sql, failed};
+use crate::error::{Error, Result};
+use crate::job::{Due, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict};
+use crate::lane::share;
+use crate::store::{
+    Cancelling, Enqueued, Exchange, Exchanged, Moved, Next, QueueChange, Recorded, Report, Rescued, Ticket,
+    Verdict, lost, settle,
+};
+use crate::time::Timestamp;
+
+/// The connection, and the instant at which everything in this call happens.
+pub(super) struct Write<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) path: &'a Path,
+    pub(super) now: Timestamp,
+}
+
+impl Write<'_> {
+    /// Turns what SQLite says into what we say.
+    fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T> {
+        result.map_err(|error| failed("cannot write to", self.path, error))
+    }
+
+    // ---- for everybody
+
+    pub(super) fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
+        jobs.into_iter().map(|job| self.accept(job)).collect()
+    }
+
+    fn accept(&self, job: NewJob) -> Result<Enqueued> {
+        if let Some(unique) = &job.unique
+            && let Some(holder) = self.sql(self.holder(&unique.key))?
+        {
+            let key = &unique.key;
+            return match unique.on_conflict {
+                OnConflict::Keep => Ok(Enqueued::Existing(holder)),
+                OnConflict::Reject => {
+                    Err(Error::conflict(format!("the unique key {key:?} belongs to job {holder}")))
+                }
+                OnConflict::Replace => self.sql(self.replace(holder, &job)),
+            };
+        }
+        self.sql(self.insert(&job)).map(Enqueued::New)
+    }
+
+    /// The living job that has this key.
+    fn holder(&self, key: &str) -> Sql<Option<JobId>> {
+        let sql = "SELECT id FROM punctual_job WHERE uniq = ?1 AND uniq IS NOT NULL AND state < 2";
+        self.connection
+            .prepare_cached(sql)?
+            .query_row([key], |row| row.get(0).map(JobId::from_i64))
+            .optional()
+    }
+
+    fn insert(&self, job: &NewJob) -> Sql<Ticket> {
+        let line = self.line(job)?;
+        let due = job.due.instant(self.now);
+        let sql = "INSERT INTO punctual_job (line, state, due, version, attempt, crashes, max_attempts, max_crashes, \
+                   on_lost, timeout, uniq, created, fence, cancel, payload) \
+                   VALUES (?1, 0, ?2, 1, 0, 0, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9)";
+        let limits = &job.limits;
+        self.connection.prepare_cached(sql)?.execute(params![
+            line,
+            due.as_micros(),
+            limits.max_attempts,
+            limits.max_crashes,
+            on_lost_number(limits.on_lost),
+            limits.timeout.map(micros),
+            job.unique.as_ref().map(|unique| &unique.key),
+            self.now.as_micros(),
+            job.payload,
+        ])?;
+        let id = JobId::from_i64(self.connection.last_insert_rowid());
+        Ok(Ticket { id, version: 1, due, lane: job.lane })
+    }
+
+    fn line(&self, job: &NewJob) -> Sql<i64> {
+        let lane = i64::try_from(job.lane.index()).unwrap_or(0);
+        let key = params![job.queue, job.kind, lane];
+        let sql = "SELECT id FROM punctual_line WHERE queue = ?1 AND kind = ?2 AND lane = ?3";
+        let known = self.connection.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
+        if let Some(line) = known {
+            return Ok(line);
+        }
+        self.connection.execute("INSERT OR IGNORE INTO punctual_queue (name) VALUES (?1)", [&job.queue])?;
+        self.connection.execute("INSERT INTO punctual_line (queue, kind, lane) VALUES (?1, ?2, ?3)", key)?;
+        Ok(self.connection.last_insert_rowid())
+    }
+
+    fn replace(&self, id: JobId, job: &NewJob) -> Sql<Enqueued> {
+        let sql = "UPDATE punctual_job SET due = ?2, payload = ?3, version = version + 1 \
+                   WHERE id = ?1 AND state = 0";
+        let due = job.due.instant(self.now).as_micros();
+        let changed = self.connection.prepare_cached(sql)?.execute(params![id.as_i64(), due, job.payload])?;
+        let job = rows::find(self.connection, id)?;
+        Ok(match job.filter(|_| changed == 1) {
+            Some(job) => Enqueued::Replaced(rows::ticket(&job)),
+            None => Enqueued::Existing(id),
+        })
+    }
+
+    pub(super) fn cancel(&self, ids: Vec<JobId>) -> Result<Vec<Cancelling>> {
+        ids.into_iter().map(|id| self.sql(self.cancel_one(id))).collect()
+    }
+
+    fn cancel_one(&self, id: JobId) -> Sql<Cancelling> {
+        let Some(job) = rows::find(self.connection, id)? else { return Ok(Cancelling::Unknown) };
+        match job.state {
+            JobState::Scheduled => {
+                let sql = "UPDATE punctual_job SET state = 4, version = version + 1, finished = ?2, payload = NULL \
+                           WHERE id = ?1";
+                self.connection.prepare_cached(sql)?.execute([id.as_i64(), self.now.as_micros()])?;
+                Ok(Cancelling::Cancelled)
+            }
+            JobState::Claimed => {
+                let sql = "UPDATE punctual_job SET cancel = 1 WHERE id = ?1";
+                self.connection.prepare_cached(sql)?.execute([id.as_i64()])?;
+                Ok(Cancelling::Requested)
+            }
+            over => Ok(Cancelling::Over(over)),
+        }
+    }
+
+    pub(super) fn reschedule(&self, id: JobId, due: Due) -> Result<Moved> {
+        let Some(job) = self.sql(rows::find(self.connection, id))? else { return Ok(Moved::Unknown) };
+        if job.state != JobState::Scheduled {
+            return Ok(Moved::Not(job.state));
+        }
+        self.sql(self.wait_again(job, due))
+    }
+
+    pub(super) fn retry(&self, id: JobId, due: Due) -> Result<Moved> {
+        let Some(job) = self.sql(rows::find(self.connection, id))? else { return Ok(Moved::Unknown) };
+        if job.state != JobState::Dead {
+            return Ok(Moved::Not(job.state));
+        }
+        if let Some(key) = &job.unique
+            && let Some(holder) = self.sql(self.holder(key))?
+        {
+            return Err(Error::conflict(format!(
+                "the unique key {key:?} of job {id} belongs to job {holder}"
+            )));
+        }
+        self.sql(self.wait_again(JobRecord { attempt: 0, crashes: 0, ..job }, due))
+    }
+
+    fn wait_again(&self, mut job: JobRecord, due: Due) -> Sql<Moved> {
+        (job.due, job.version) = (due.instant(self.now), job.version + 1);
+        let sql = "UPDATE punctual_job SET state = 0, due = ?2, version = ?3, attempt = ?4, crashes = ?5, \
+                   finished = NULL WHERE id = ?1";
+        let (id, due) = (job.id.as_i64(), job.due.as_micros());
+        self.connection.prepare_cached(sql)?.execute(params![
+            id,
+            due,
+            job.version,
+            job.attempt,
+            job.crashes
+        ])?;
+        Ok(Moved::Waiting(rows::ticket(&job)))
+    }
+
+    pub(super) fn purge(&self, ids: &[JobId]) -> Result<usize> {
+        let mut purged = 0;
+        for id in ids {
+            let sql = "DELETE FROM punctual_job WHERE id = ?1 AND state = 5";
+            if self.sql(self.connection.execute(sql, [id.as_i64()]))? == 1 {
+                purged += 1;
+                self.sql(self.forget_failures(*id))?;
+            }
+        }
+        Ok(purged)
+    }
+
+    pub(super) fn trim(&self, before: Timestamp, most: usize) -> Result<usize> {
+        let sql = "SELECT id FROM punctual_job WHERE state IN (2, 3, 4) AND finished < ?1 \
+                   ORDER BY finished, id LIMIT ?2";
+        let old = || -> Sql<Vec<i64>> {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let limit = i64::try_from(most).unwrap_or(i64::MAX);
+            statement.query_map([before.as_micros(), limit], |row| row.get(0))?.collect()
+        };
+        let old = self.sql(old())?;
+        for id in &old {
+            let delete = self.connection.prepare_cached("DELETE FROM punctual_job WHERE id = ?1");
+            self.sql(delete.and_then(|mut delete| delete.execute([id])))?;
+            self.sql(self.forget_failures(JobId::from_i64(*id)))?;
+        }
+        Ok(old.len())
+    }
+
+    fn forget_failures(&self, id: JobId) -> Sql<()> {
+        let sql = "DELETE FROM punctual_failure WHERE job = ?1";
+        self.connection.prepare_cached(sql)?.execute([id.as_i64()]).map(drop)
+    }
+
+    pub(super) fn set_queue(&self, queue: &str, change: &QueueChange) -> Result<()> {
+        let set = || -> Sql<usize> {
+            self.connection.execute("INSERT OR IGNORE INTO punctual_queue (name) VALUES (?1)", [queue])?;
+            match change {
+                QueueChange::Pause(reason) => self.connection.execute(
+                    "UPDATE punctual_queue SET paused_at = ?2, paused_for = ?3 WHERE name = ?1",
+                    params![queue, self.now.as_micros(), reason],
+                ),
+                QueueChange::Resume => self.connection.execute(
+                    "UPDATE punctual_queue SET paused_at = NULL, paused_for = NULL WHERE name = ?1",
+                    [queue],
+                ),
+                QueueChange::Limit(most) => self
+                    .connection
+                    .execute("UPDATE punctual_queue SET most = ?2 WHERE name = ?1", params![queue, most]),
+            }
+        };
+        self.sql(set()).map(drop)
+    }
+
+    // ---- for nodes
+
+    /// `may_claim`: whether the node has the file.
+    pub(super) fn exchange(&self, node: NodeId, exchange: &Exchange, may_claim: bool) -> Result<Exchanged> {
+        let recorded = exchange.reports.iter().map(|report| self.sql(self.record(node, report)));
+        let recorded = recorded.collect::<Result<Vec<Recorded>>>()?;
+        if let Some(holding) = &exchange.disown {
+            self.sql(self.disown(node, holding))?;
+        }
+        if !may_claim || (exchange.claims.is_empty() && exchange.sweep == 0) {
+            return Ok(Exchanged::new(recorded, Vec::new(), exchange.sweep > 0 || !may_claim));
+        }
+        let (claimed, drained) = self.sql(self.claim_all(node, exchange))?;
+        Ok(Exchanged::new(recorded, claimed, drained))
+    }
+
+    fn record(&self, node: NodeId, report: &Report) -> Sql<Recorded> {
+        let Some(job) = rows::find(self.connection, report.id)? else { return Ok(Recorded::Stale) };
+        match (job.owner == Some(node) && job.fence == report.fence, job.state) {
+            (false, _) => Ok(Recorded::Stale),
+            (true, JobState::Claimed) => {
+                let next = settle(&job, &report.verdict, self.now);
+                let recorded = Recorded::As(next.state, next.due);
+                self.follow(&job, next)?;
+                Ok(recorded)
+            }
+            (true, _) => Ok(Recorded::Already),
+        }
+    }
+
+    /// Moves a claimed job on, as the rules have decided.
+    fn follow(&self, job: &JobRecord, next: Next) -> Sql<()> {
+        if let Some(message) = &next.failure {
+            let sql = "INSERT OR REPLACE INTO punctual_failure (job, fence, attempt, at, message) \
+                       VALUES (?1, ?2, ?3, ?4, ?5)";
+            let (id, fence, now) = (job.id.as_i64(), job.fence.as_i64(), self.now.as_micros());
+            self.connection.prepare_cached(sql)?.execute(params![id, fence, job.attempt, now, message])?;
+        }
+        let sql = "UPDATE punctual_job SET state = ?2, due = ?3, attempt = ?4, crashes = ?5, \
+                   note = coalesce(?6, note), version = version + 1, cancel = 0, finished = ?7, \
+                   payload = iif(?8, payload, NULL) WHERE id = ?1";
+        let finished = next.state.is_over().then_some(self.now.as_micros());
+        let keeps_payload = !next.state.is_over() || next.state == JobState::Dead;
+        let row = params![
+            job.id.as_i64(),
+            state_number(next.state),
+            next.due.as_micros(),
+            next.attempt,
+            next.crashes,
+            next.note,
+            finished,
+            keeps_payload
+        ];
+        self.connection.prepare_cached(sql)?.execute(row).map(drop)
+    }
+
+    /// The claimed jobs for which `wanted` holds, by id.
+    fn claimed(&self, wanted: impl Fn(&JobRecord) -> bool) -> Sql<Vec<JobRecord>> {
+        let sql = format!(
+            "SELECT {} FROM punctual_job j INDEXED BY punctual_job_claimed \
+             JOIN punctual_line l ON l.id = j.line WHERE j.state = 1 ORDER BY j.id",
+            rows::COLUMNS
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let jobs = statement.query_map([], rows::read)?;
+        jobs.filter(|job| job.as_ref().map_or(true, &wanted)).collect()
+    }
+
+    fn disown(&self, node: NodeId, holding: &[JobId]) -> Sql<()> {
+        for job in self.claimed(|job| job.owner == Some(node) && !holding.contains(&job.id))? {
+            self.follow(&job, settle(&job, &Verdict::Release, self.now))?;
+        }
+        Ok(())
+    }
+
+    fn claim_all(&self, node: NodeId, exchange: &Exchange) -> Sql<(Vec<JobRecord>, bool)> {
+        let mut lines = Lines::eligible(self.connection, &exchange.kinds)?;
+        let fence = "SELECT value FROM punctual_meta WHERE name = 'fence'";
+        let last: i64 = self.connection.prepare_cached(fence)?.query_row([], |row| row.get(0))?;
+        let mut fence = last;
+        let mut claimed = Vec::new();
+        for ticket in &exchange.claims {
+            let sql = "SELECT line FROM punctual_job WHERE id = ?1 AND state = 0 AND version = ?2";
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let key = [ticket.id.as_i64(), ticket.version];
+            let line: Option<i64> = statement.query_row(key, |row| row.get(0)).optional()?;
+            if line.is_some_and(|line| lines.admit(line)) {
+                claimed.extend(self.claim(node, ticket.id, &mut fence)?);
+            }
+        }
+        let mut swept = 0;
+        if exchange.sweep > 0 {
+            let lanes = lines.due(self.connection, self.now, exchange.sweep)?;
+            let places = share(exchange.sweep, std::array::from_fn(|lane| lanes[lane].len()));
+            for (jobs, places) in lanes.iter().zip(places) {
+                for (_, id) in jobs.iter().take(places) {
+                    claimed.extend(self.claim(node, *id, &mut fence)?);
+                    swept += 1;
+                }
+            }
+        }
+        if fence != last {
+            let sql = "UPDATE punctual_meta SET value = ?1 WHERE name = 'fence'";
+            self.connection.prepare_cached(sql)?.execute([fence])?;
+        }
+        Ok((claimed, swept < exchange.sweep))
+    }
+
+    fn claim(&self, node: NodeId, id: JobId, fence: &mut i64) -> Sql<Option<JobRecord>> {
+        *fence += 1;
+        let sql = "UPDATE punctual_job SET state = 1, owner = ?2, fence = ?3, claimed = ?4, attempt = attempt + 1, \
+                   version = version + 1 WHERE id = ?1 AND state = 0";
+        let (id_number, node) = (id.as_i64(), node.as_i64());
+        self.connection.prepare_cached(sql)?.execute([id_number, node, *fence, self.now.as_micros()])?;
+        rows::find(self.connection, id)
+    }
+
+    pub(super) fn rescue(&self, node: NodeId, most: usize) -> Result<Vec<Rescued>> {
+        let mut rescued = Vec::new();
+        let orphans = self.sql(self.claimed(|job| job.owner != Some(node)))?;
+        for job in orphans.into_iter().take(most) {
+            let next = lost(&job, self.now);
+            let from = job.owner.unwrap_or(NodeId::from_i64(0));
+            rescued.push(Rescued::new(job.id, from, next.state));
+            self.sql(self.follow(&job, next))?;
+            // A late report of the old owner must not pass for one that was heeded.
+            let sql = "UPDATE punctual_job SET owner = NULL WHERE id = ?1";
+            self.sql(self.connection.execute(sql, [job.id.as_i64()]))?;
+        }
+        Ok(rescued)
+    }
+}

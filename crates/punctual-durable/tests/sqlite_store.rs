@@ -1,0 +1,192 @@
+//! The SQLite store passes the suite, and keeps its own promises about files and processes.
+#![cfg(feature = "sqlite")]
+
+mod folder;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use folder::Folder;
+use punctual::ManualClock;
+use punctual_durable::conformance::{LEASE, Subject};
+use punctual_durable::{Exchange, NewJob, NodeId, SqliteStore, Store, Tenure};
+
+/// A crash leaves the files as they are: the next life begins with a copy of them, taken while the old one still has
+/// them open and has closed nothing.
+#[derive(Debug)]
+struct InFile {
+    clock: ManualClock,
+    folder: Folder,
+    lives: u32,
+    store: Option<Arc<SqliteStore>>,
+}
+
+fn in_file() -> InFile {
+    let clock = ManualClock::new();
+    let folder = Folder::new();
+    let store = SqliteStore::open_with_time(folder.file("jobs-0.db"), clock.clone()).unwrap();
+    InFile { clock, folder, lives: 0, store: Some(Arc::new(store)) }
+}
+
+impl InFile {
+    fn path(&self) -> PathBuf {
+        self.folder.file(&format!("jobs-{}.db", self.lives))
+    }
+}
+
+impl Subject for InFile {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone().unwrap()
+    }
+
+    fn clock(&self) -> &ManualClock {
+        &self.clock
+    }
+
+    fn crash(&mut self) {
+        let old = self.path();
+        self.lives += 1;
+        let new = self.path();
+        for suffix in ["", "-wal"] {
+            let file = |path: &PathBuf| PathBuf::from(format!("{}{suffix}", path.display()));
+            if file(&old).exists() {
+                std::fs::copy(file(&old), file(&new)).unwrap();
+            }
+        }
+        self.store = Some(Arc::new(SqliteStore::open_with_time(new, self.clock.clone()).unwrap()));
+    }
+}
+
+punctual_durable::conformance_tests!(in_file);
+
+fn kinds() -> Arc<[String]> {
+    Arc::new(["mail".to_owned()])
+}
+
+#[test]
+fn one_node_has_the_file_and_the_next_takes_over_when_it_is_gone() {
+    let folder = Folder::new();
+    let open = || SqliteStore::open(folder.file("jobs.db")).unwrap();
+    let (first, second) = (open(), open());
+    let (node, standby) = (NodeId::random(), NodeId::random());
+    assert_eq!(first.renew(node, LEASE).unwrap().tenure, Tenure::Active);
+    assert_eq!(second.renew(standby, LEASE).unwrap().tenure, Tenure::Standby);
+    second.enqueue(vec![NewJob::new("mail", "{}"), NewJob::new("mail", "{}")]).unwrap();
+    let sweep =
+        |store: &SqliteStore, node| store.exchange(node, Exchange::new(kinds()).sweep(1)).unwrap().claimed;
+    assert_eq!(sweep(&second, standby), [], "a standby claims nothing");
+    let held = sweep(&first, node).remove(0);
+    assert_eq!(second.rescue(standby, 9).unwrap(), [], "nor does it rescue");
+    drop(first);
+    assert_eq!(
+        second.renew(standby, LEASE).unwrap().tenure,
+        Tenure::Active,
+        "at once, without a lease to wait for"
+    );
+    let rescued = second.rescue(standby, 9).unwrap();
+    assert_eq!((rescued.len(), rescued[0].id, rescued[0].from), (1, held.id, node));
+    assert_eq!(sweep(&second, standby).len(), 1);
+}
+
+#[test]
+fn many_threads_and_stores_on_one_file_lose_nothing() {
+    const THREADS: i64 = 4;
+    const EACH: i64 = 50;
+    let folder = Folder::new();
+    let shared = SqliteStore::open(folder.file("jobs.db")).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (shared, path) = (&shared, folder.file("jobs.db"));
+            scope.spawn(move || {
+                // Half of them share a store, and so commits; the others are as good as other processes.
+                let own = (thread % 2 == 0).then(|| SqliteStore::open(path).unwrap());
+                let store = own.as_ref().unwrap_or(shared);
+                for _ in 0..EACH {
+                    store.enqueue(vec![NewJob::new("mail", "{}")]).unwrap();
+                }
+            });
+        }
+    });
+    let node = NodeId::random();
+    shared.renew(node, LEASE).unwrap();
+    let claimed = shared.exchange(node, Exchange::new(kinds()).sweep(1_000)).unwrap().claimed;
+    assert_eq!(i64::try_from(claimed.len()), Ok(THREADS * EACH));
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left_alone() {
+    let folder = Folder::new();
+    let path = folder.file("notes.txt");
+    let text = "this is not a database, and must not become one\n".repeat(100);
+    std::fs::write(&path, &text).unwrap();
+    let error = SqliteStore::open(&path).unwrap_err();
+    assert!(error.is_broken() && error.to_string().contains("notes.txt"), "{error}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
+fn a_path_that_leads_nowhere_is_an_error_that_names_it() {
+    let folder = Folder::new();
+    let error = SqliteStore::open(folder.file("no/such/folder/jobs.db")).unwrap_err();
+    assert!(error.is_invalid() && error.to_string().contains("no/such/folder/jobs.db"), "{error}");
+    assert!(SqliteStore::open("").unwrap_err().is_invalid());
+    assert!(SqliteStore::open(":memory:").unwrap_err().is_invalid());
+}
+
+#[test]
+fn a_file_of_a_later_version_is_refused() {
+    let folder = Folder::new();
+    drop(SqliteStore::open(folder.file("jobs.db")).unwrap());
+    let file = rusqlite::Connection::open(folder.file("jobs.db")).unwrap();
+    file.execute("UPDATE punctual_meta SET value = 1000 WHERE name = 'schema'", []).unwrap();
+    let error = SqliteStore::open(folder.file("jobs.db")).unwrap_err();
+    assert!(error.is_broken() && error.to_string().contains("version 1000"), "{error}");
+}
+
+#[test]
+fn many_may_open_a_new_file_at_once() {
+    for _ in 0..5 {
+        let folder = Folder::new();
+        let barrier = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    barrier.wait();
+                    let store = SqliteStore::open(folder.file("jobs.db")).unwrap();
+                    store.enqueue(vec![NewJob::new("mail", "{}")]).unwrap();
+                });
+            }
+        });
+        let store = SqliteStore::open(folder.file("jobs.db")).unwrap();
+        assert_eq!(store.find(&punctual_durable::Filter::new()).unwrap().len(), 4);
+    }
+}
+
+#[test]
+fn a_log_cut_off_anywhere_leaves_a_prefix_of_what_was_acknowledged() {
+    const JOBS: usize = 12;
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.file("jobs.db")).unwrap();
+    for n in 0..JOBS {
+        store.enqueue(vec![NewJob::new("mail", n.to_string())]).unwrap();
+    }
+    let (file, log) = (std::fs::read(folder.file("jobs.db")), std::fs::read(folder.file("jobs.db-wal")));
+    let (file, log) = (file.unwrap(), log.unwrap());
+    drop(store);
+    let mut most = 0;
+    // A prime step, so that the cuts fall everywhere within pages and frames.
+    for cut in (0..=log.len()).step_by(4_099).chain([log.len()]) {
+        let torn = folder.file(&format!("torn-{cut}.db"));
+        std::fs::write(&torn, &file).unwrap();
+        std::fs::write(folder.file(&format!("torn-{cut}.db-wal")), &log[..cut]).unwrap();
+        let store = SqliteStore::open(&torn).unwrap();
+        let found = store.find(&punctual_durable::Filter::new()).unwrap();
+        for (n, job) in found.iter().enumerate() {
+            assert_eq!(job.payload, Some(n.to_string()), "the first ones, whole, in order");
+        }
+        assert!(found.len() >= most, "a longer log holds no less");
+        most = found.len();
+        store.enqueue(vec![NewJob::new("mail", "and on it goes")]).unwrap();
+    }
+    assert_eq!(most, JOBS);
+}
