@@ -1,20 +1,82 @@
 //! Jobs that survive the death of the process: run at least once, one outcome each, never early.
+//!
+//! A job is a payload with the name of its kind, kept in a [`Store`]: one file by default. A program that knows how to
+//! run some kinds starts a node, which claims what comes due and runs it on the workers of a
+//! [`punctual::Executor`], at its very instant.
+//!
+#![cfg_attr(feature = "sqlite", doc = "```no_run")]
+#![cfg_attr(not(feature = "sqlite"), doc = "```ignore")]
+//! use punctual_durable::{Done, Jobs};
+//! use serde::{Deserialize, Serialize};
+//! use std::time::Duration;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct SendInvoice { customer: u64 }
+//!
+//! let jobs = Jobs::open("sqlite:jobs.db")?
+//!     .handle("send-invoice", |job: SendInvoice, cx| {
+//!         println!("invoice for {}, attempt {}", job.customer, cx.attempt());
+//!         Ok(Done)
+//!     })
+//!     .start()?;
+//! jobs.enqueue(SendInvoice { customer: 7 }).after(Duration::from_secs(3600)).unique("invoice-7").send()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `cargo run -p punctual-durable --example survive` shows it: kill the program whenever you like, and start it again.
+//!
+//! # What is promised
+//! - A durable job that was acknowledged is started **at least once**, unless it is cancelled, or dead by its own
+//!   [limits](Limits) before.
+//! - At any moment at most one *lease holder* exists for a job; a holder that lost its lease cannot record an outcome.
+//! - Each job gets **exactly one** recorded outcome.
+//! - [`OnLost::Fail`] with one attempt gives **at most once**.
+//! - Never early, by the clock of the store.
+//!
+//! Handlers may thus be called more than once for a job, and should bear it: [`JobContext::id`] is the same each time,
+//! and [`JobContext::fence`] grows.
+//!
+//! Not promised: that a handler which has lost its lease notices at once; that a stopped process gives up its file; how
+//! the store does on a network file system.
+//!
+//! # What is where
+//! - [`Jobs`] opens a store and runs a node; [`Client`] enqueues, cancels and looks; [`JobContext`] is what a handler
+//!   knows.
+//! - [`Outcome`] and [`JobError`] are what a handler answers, [`KindOptions`] what jobs of a kind have in common.
+//! - [`Store`] is where jobs are kept: [`MemoryStore`]
+#![cfg_attr(feature = "sqlite", doc = "  and [`SqliteStore`].")]
+#![cfg_attr(not(feature = "sqlite"), doc = "  .")]
+//!   With the feature `testing`, `conformance` has the suite that every store passes.
 #![forbid(unsafe_code)]
 
+mod client;
 #[cfg(feature = "testing")]
 pub mod conformance;
+mod context;
 mod error;
+mod event;
 mod job;
+mod jobs;
 mod lane;
+mod node;
+mod outcome;
+mod registry;
 mod retry;
 mod store;
 mod time;
 
+pub use client::{Client, NewJobBuilder};
+pub use context::{JobContext, Stop};
 pub use error::{Error, Result};
+pub use event::Event;
 pub use job::{
     Due, Failure, Fence, JobId, JobRecord, JobState, Limits, NewJob, NodeId, OnConflict, OnLost, UniqueKey,
 };
+pub use jobs::{Jobs, JobsBuilder};
 pub use lane::{Lane, share};
+pub use outcome::JobError;
+pub use outcome::Outcome::{self, Done};
+pub use registry::KindOptions;
 pub use retry::Backoff;
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;

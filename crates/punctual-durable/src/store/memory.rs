@@ -224,6 +224,11 @@ impl State {
         }
     }
 
+    /// Whether only its limit keeps jobs of `queue` from being claimed.
+    fn is_full(&self, queue: &str) -> bool {
+        self.room(queue) == 0 && self.queues.get(queue).is_some_and(|settings| settings.paused.is_none())
+    }
+
     fn claim(&mut self, node: NodeId, id: JobId, now: Timestamp) -> JobRecord {
         self.last_fence += 1;
         let mut job = self.take(id);
@@ -494,7 +499,12 @@ impl Store for MemoryStore {
         let swept = state.sweep(node, &exchange.kinds, exchange.sweep, now);
         let drained = swept.len() < exchange.sweep;
         claimed.extend(swept);
-        Ok(Exchanged::new(recorded, claimed, drained))
+        let full = |((queue, kind, _), jobs): (&Line, &BTreeSet<_>)| {
+            let due = jobs.first().is_some_and(|(due, _)| *due <= now);
+            due && exchange.kinds.contains(kind) && state.is_full(queue)
+        };
+        let crowded = state.waiting.iter().any(full);
+        Ok(Exchanged::new(recorded, claimed, drained).crowded(crowded))
     }
 
     fn rescue(&self, node: NodeId, most: usize) -> Result<Vec<Rescued>> {

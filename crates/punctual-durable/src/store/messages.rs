@@ -326,13 +326,22 @@ pub struct Exchanged {
     pub claimed: Vec<JobRecord>,
     /// Whether the sweep found less than it was to take.
     pub drained: bool,
+    /// Whether something was left out because its queue is full: worth another look when a job is over.
+    pub crowded: bool,
 }
 
 impl Exchanged {
     /// An answer.
     #[must_use]
     pub fn new(recorded: Vec<Recorded>, claimed: Vec<JobRecord>, drained: bool) -> Self {
-        Self { recorded, claimed, drained }
+        Self { recorded, claimed, drained, crowded: false }
+    }
+
+    /// The same answer, when something was left out because its queue is full.
+    #[must_use]
+    pub fn crowded(mut self, crowded: bool) -> Self {
+        self.crowded = crowded;
+        self
     }
 }
 

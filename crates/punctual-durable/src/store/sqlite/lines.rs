@@ -13,6 +13,8 @@ pub(super) struct Lines {
     lines: Vec<Line>,
     /// How many more may be claimed of each queue that has a limit.
     room: HashMap<String, usize>,
+    /// Lines that are left out because their queue is full.
+    full: Vec<i64>,
 }
 
 struct Line {
@@ -48,8 +50,9 @@ impl Lines {
             let lane = Lane::from_index(usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0));
             lines.push(Line { id: row.get(0)?, queue, lane });
         }
-        lines.retain(|line| room.get(&line.queue).is_none_or(|room| *room > 0));
-        Ok(Self { lines, room })
+        let (lines, full): (Vec<Line>, Vec<Line>) =
+            lines.into_iter().partition(|line| room.get(&line.queue).is_none_or(|room| *room > 0));
+        Ok(Self { lines, room, full: full.into_iter().map(|line| line.id).collect() })
     }
 
     /// Waiting jobs due by `until`, at most `most` of each lane and no more of a queue than it has room for, by
@@ -96,6 +99,22 @@ impl Lines {
             first = first.into_iter().chain(due).min();
         }
         Ok(first.map(Timestamp::from_micros))
+    }
+
+    /// Whether something is due that is left out because its queue is full.
+    ///
+    /// A queue with a limit that has room left may be counted, too: one look too many, and no harm.
+    pub(super) fn is_crowded(&self, connection: &Connection, now: Timestamp) -> rusqlite::Result<bool> {
+        let limited =
+            self.lines.iter().filter(|line| self.room.contains_key(&line.queue)).map(|line| line.id);
+        let sql = "SELECT 1 FROM punctual_job WHERE line = ?1 AND state = 0 AND due <= ?2 LIMIT 1";
+        let mut statement = connection.prepare_cached(sql)?;
+        for line in self.full.iter().copied().chain(limited) {
+            if statement.exists(params![line, now.as_micros()])? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether a job of that line may be claimed; if so, its place is taken.

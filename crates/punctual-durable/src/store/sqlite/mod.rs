@@ -124,6 +124,17 @@ impl SqliteStore {
     }
 }
 
+impl SqliteStore {
+    /// A look costs nothing to those who write.
+    fn has_orphans(&self, node: NodeId) -> Result<bool> {
+        self.read(|connection| {
+            let sql = "SELECT 1 FROM punctual_job INDEXED BY punctual_job_claimed \
+                       WHERE state = 1 AND owner IS NOT ?1 LIMIT 1";
+            connection.prepare_cached(sql)?.exists([node.as_i64()])
+        })
+    }
+}
+
 /// Says what could not be done with which file, and whether to try again.
 fn failed(what: &str, path: &Path, error: rusqlite::Error) -> Error {
     let message = format!("{what} {}", path.display());
@@ -265,7 +276,7 @@ impl Store for SqliteStore {
 
     fn rescue(&self, node: NodeId, most: usize) -> Result<Vec<Rescued>> {
         // Whoever has the file is the only one alive.
-        if !self.ownership.is(node) {
+        if !self.ownership.is(node) || !self.has_orphans(node)? {
             return Ok(Vec::new());
         }
         self.write(move |write| write.rescue(node, most))

@@ -235,8 +235,8 @@ impl Write<'_> {
         if !may_claim || (exchange.claims.is_empty() && exchange.sweep == 0) {
             return Ok(Exchanged::new(recorded, Vec::new(), exchange.sweep > 0 || !may_claim));
         }
-        let (claimed, drained) = self.sql(self.claim_all(node, exchange))?;
-        Ok(Exchanged::new(recorded, claimed, drained))
+        let (claimed, drained, crowded) = self.sql(self.claim_all(node, exchange))?;
+        Ok(Exchanged::new(recorded, claimed, drained).crowded(crowded))
     }
 
     fn record(&self, node: NodeId, report: &Report) -> Sql<Recorded> {
@@ -298,7 +298,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    fn claim_all(&self, node: NodeId, exchange: &Exchange) -> Sql<(Vec<JobRecord>, bool)> {
+    fn claim_all(&self, node: NodeId, exchange: &Exchange) -> Sql<(Vec<JobRecord>, bool, bool)> {
         let mut lines = Lines::eligible(self.connection, &exchange.kinds)?;
         let fence = "SELECT value FROM punctual_meta WHERE name = 'fence'";
         let last: i64 = self.connection.prepare_cached(fence)?.query_row([], |row| row.get(0))?;
@@ -328,7 +328,8 @@ impl Write<'_> {
             let sql = "UPDATE punctual_meta SET value = ?1 WHERE name = 'fence'";
             self.connection.prepare_cached(sql)?.execute([fence])?;
         }
-        Ok((claimed, swept < exchange.sweep))
+        let crowded = lines.is_crowded(self.connection, self.now)?;
+        Ok((claimed, swept < exchange.sweep, crowded))
     }
 
     fn claim(&self, node: NodeId, id: JobId, fence: &mut i64) -> Sql<Option<JobRecord>> {

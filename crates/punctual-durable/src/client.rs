@@ -1,0 +1,296 @@
+//! The side that asks for jobs: enqueue, cancel, look.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::job::{Due, Failure, JobId, JobRecord, NewJob, OnConflict, OnLost};
+use crate::lane::Lane;
+use crate::node::Node;
+use crate::registry::Registry;
+use crate::store::{Cancelling, Enqueued, Filter, Moved, QueueChange, QueueRecord, Store, Ticket};
+use crate::time::Timestamp;
+
+/// Talks to the store. Clones are cheap, and keep nothing running.
+///
+/// A [`Jobs`](crate::Jobs) is one, too; a handler has one in its [context](crate::JobContext::client).
+#[derive(Clone)]
+pub struct Client {
+    store: Arc<dyn Store>,
+    registry: Arc<Registry>,
+    /// The node in this process, if there is one: it is told at once what others find by looking.
+    node: Weak<Node>,
+}
+
+impl Client {
+    pub(crate) fn new(store: Arc<dyn Store>, registry: Arc<Registry>, node: Weak<Node>) -> Self {
+        Self { store, registry, node }
+    }
+
+    /// The store itself.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Describes a job by its payload, whose type says which kind it is. Nothing happens before
+    /// [`send`](NewJobBuilder::send).
+    pub fn enqueue<J: Serialize + 'static>(&self, payload: J) -> NewJobBuilder<'_> {
+        NewJobBuilder { client: self, job: self.registry.new_job(&payload) }
+    }
+
+    /// Describes a job by the name of its kind, which need not be known here, and its payload.
+    pub fn enqueue_as<J: Serialize>(&self, kind: &str, payload: J) -> NewJobBuilder<'_> {
+        NewJobBuilder { client: self, job: self.registry.new_job_of(kind, &payload) }
+    }
+
+    /// Accepts many jobs at once, for the price of one commit: all of them or none.
+    ///
+    /// # Errors
+    /// As [`NewJobBuilder::send`].
+    pub fn enqueue_many<J: Serialize + 'static>(
+        &self,
+        payloads: impl IntoIterator<Item = J>,
+    ) -> Result<Vec<Enqueued>> {
+        let jobs = payloads.into_iter().map(|payload| self.registry.new_job(&payload));
+        self.send(jobs.collect::<Result<_>>()?)
+    }
+
+    /// Accepts jobs as they are: all of them or none.
+    ///
+    /// # Errors
+    /// As [`Store::enqueue`].
+    pub fn send(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
+        let runnable: Vec<bool> = jobs.iter().map(|job| self.is_run_here(&job.kind)).collect();
+        let answers = self.store.enqueue(jobs)?;
+        let tickets =
+            answers.iter().zip(runnable).filter(|(_, here)| *here).filter_map(|(answer, _)| match answer {
+                Enqueued::New(ticket) | Enqueued::Replaced(ticket) => Some(*ticket),
+                Enqueued::Existing(_) => None,
+            });
+        self.hint(tickets.collect());
+        Ok(answers)
+    }
+
+    fn is_run_here(&self, kind: &str) -> bool {
+        self.registry.kind(kind).is_some_and(|kind| kind.run.is_some())
+    }
+
+    fn hint(&self, tickets: Vec<Ticket>) {
+        if let Some(node) = self.node.upgrade().filter(|_| !tickets.is_empty()) {
+            node.hint(tickets);
+        }
+    }
+
+    /// Takes a job back; see [`Cancelling`].
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn cancel(&self, id: JobId) -> Result<Cancelling> {
+        let answer = self.store.cancel(vec![id])?.pop().unwrap_or(Cancelling::Unknown);
+        if answer == Cancelling::Requested
+            && let Some(node) = self.node.upgrade()
+        {
+            node.cancel(id);
+        }
+        Ok(answer)
+    }
+
+    /// Changes when a waiting job is due.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn reschedule(&self, id: JobId, due: Due) -> Result<Moved> {
+        let moved = self.store.reschedule(id, due)?;
+        self.hint_moved(moved);
+        Ok(moved)
+    }
+
+    /// Lets a waiting job run at once.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn run_now(&self, id: JobId) -> Result<Moved> {
+        self.reschedule(id, Due::Now)
+    }
+
+    /// Gives a dead job another life, at once.
+    ///
+    /// # Errors
+    /// If its unique key is taken by another job now, or the store fails.
+    pub fn retry(&self, id: JobId) -> Result<Moved> {
+        let moved = self.store.retry(id, Due::Now)?;
+        self.hint_moved(moved);
+        Ok(moved)
+    }
+
+    fn hint_moved(&self, moved: Moved) {
+        // Its kind is not known here; a ticket of a foreign kind claims nothing.
+        if let Moved::Waiting(ticket) = moved {
+            self.hint(vec![ticket]);
+        }
+    }
+
+    /// Forgets a dead job; says whether it was one.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn purge(&self, id: JobId) -> Result<bool> {
+        Ok(self.store.purge(vec![id])? == 1)
+    }
+
+    /// What is known of a job.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        self.store.job(id)
+    }
+
+    /// The failed attempts of a job.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn failures(&self, id: JobId) -> Result<Vec<Failure>> {
+        self.store.failures(id)
+    }
+
+    /// Jobs that match.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn find(&self, filter: &Filter) -> Result<Vec<JobRecord>> {
+        self.store.find(filter)
+    }
+
+    /// All queues and their settings.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn queues(&self) -> Result<Vec<QueueRecord>> {
+        self.store.queues()
+    }
+
+    /// Lets nothing more of a queue start, on any node, until it is [resumed](Self::resume).
+    ///
+    /// # Errors
+    /// If the name makes no sense, or the store fails.
+    pub fn pause(&self, queue: &str, reason: impl Into<String>) -> Result<()> {
+        self.store.set_queue(queue, QueueChange::Pause(reason.into()))
+    }
+
+    /// Ends a [pause](Self::pause).
+    ///
+    /// # Errors
+    /// If the name makes no sense, or the store fails.
+    pub fn resume(&self, queue: &str) -> Result<()> {
+        self.change(queue, QueueChange::Resume)
+    }
+
+    /// Lets at most so many jobs of a queue run at once, over all nodes; `None` is without limit.
+    ///
+    /// # Errors
+    /// If the name makes no sense, or the store fails.
+    pub fn limit(&self, queue: &str, most: Option<u32>) -> Result<()> {
+        self.change(queue, QueueChange::Limit(most))
+    }
+
+    fn change(&self, queue: &str, change: QueueChange) -> Result<()> {
+        self.store.set_queue(queue, change)?;
+        if let Some(node) = self.node.upgrade() {
+            node.look_again();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("store", &self.store)
+            .field("kinds", &self.registry)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A job that is being described; see [`Client::enqueue`].
+#[derive(Debug)]
+#[must_use = "a job is accepted only when it is sent"]
+pub struct NewJobBuilder<'a> {
+    client: &'a Client,
+    /// What is wrong with it is told when it is sent.
+    job: Result<NewJob>,
+}
+
+impl NewJobBuilder<'_> {
+    fn with(mut self, change: impl FnOnce(&mut NewJob)) -> Self {
+        if let Ok(job) = &mut self.job {
+            change(job);
+        }
+        self
+    }
+
+    /// Due so long after it is accepted. By default at once.
+    pub fn after(self, delay: Duration) -> Self {
+        self.with(|job| job.due = Due::After(delay))
+    }
+
+    /// Due at that time of day.
+    pub fn at(self, time: SystemTime) -> Self {
+        self.at_timestamp(time.into())
+    }
+
+    /// Due at an instant of the store's clock.
+    pub fn at_timestamp(self, instant: Timestamp) -> Self {
+        self.with(|job| job.due = Due::At(instant))
+    }
+
+    /// Gives it a key that no other living job has. If the key is taken, the old job stays.
+    pub fn unique(self, key: impl Into<String>) -> Self {
+        self.unique_or(key, OnConflict::Keep)
+    }
+
+    /// Gives it a key that no other living job has, and says what if it is taken.
+    pub fn unique_or(self, key: impl Into<String>, on_conflict: OnConflict) -> Self {
+        self.with(|job| *job = std::mem::replace(job, NewJob::new("", "")).unique(key, on_conflict))
+    }
+
+    /// Puts it into another queue than its kind's.
+    pub fn queue(self, queue: impl Into<String>) -> Self {
+        self.with(|job| job.queue = queue.into())
+    }
+
+    /// Puts it into another lane than its kind's.
+    pub fn lane(self, lane: Lane) -> Self {
+        self.with(|job| job.lane = lane)
+    }
+
+    /// Gives it another number of attempts than its kind's.
+    pub fn max_attempts(self, attempts: u32) -> Self {
+        self.with(|job| job.limits.max_attempts = attempts)
+    }
+
+    /// Gives it another timeout than its kind's.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with(|job| job.limits.timeout = Some(timeout))
+    }
+
+    /// Says what becomes of it if its node dies, if not what its kind says.
+    pub fn on_lost(self, on_lost: OnLost) -> Self {
+        self.with(|job| job.limits.on_lost = on_lost)
+    }
+
+    /// Sends it to the store. When this returns, the job is kept: it survives the death of the process.
+    ///
+    /// Calls from several threads share commits.
+    ///
+    /// # Errors
+    /// If the job makes no sense, its unique key is taken and that is to be an error, or the store fails.
+    pub fn send(self) -> Result<Enqueued> {
+        let mut answers = self.client.send(vec![self.job?])?;
+        answers.pop().ok_or_else(|| Error::broken("the store gave no answer"))
+    }
+}

@@ -1,0 +1,247 @@
+//! The front door: open a store, say what can be run, start.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use punctual::{Clock, SystemClock};
+use serde::de::DeserializeOwned;
+
+use crate::client::Client;
+use crate::context::JobContext;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::job::NodeId;
+use crate::node::{Node, Observe, Settings};
+use crate::outcome::{JobError, Outcome};
+use crate::registry::{KindOptions, Registry};
+use crate::store::{MemoryStore, Store};
+
+/// Durable jobs: a store, and a node that runs what is in it.
+///
+/// It derefs to [`Client`], which has everything about single jobs. Dropping it is a [`shutdown`](Self::shutdown)
+/// without patience.
+///
+/// ```
+/// use punctual_durable::{Done, JobState, Jobs};
+/// use serde::{Deserialize, Serialize};
+/// use std::{sync::mpsc, time::Duration};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct SendInvoice { customer: u64 }
+///
+/// let (sent, invoices) = mpsc::channel();
+/// let jobs = Jobs::open("memory:")? // or "sqlite:jobs.db"
+///     .handle("send-invoice", move |job: SendInvoice, _| {
+///         sent.send(job.customer)?;
+///         Ok(Done)
+///     })
+///     .start()?;
+/// jobs.enqueue(SendInvoice { customer: 7 }).after(Duration::from_millis(5)).unique("invoice-7").send()?;
+/// assert_eq!(invoices.recv()?, 7);
+/// jobs.shutdown(Duration::from_secs(10))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Jobs {
+    client: Client,
+    /// `None` if nothing can be run here.
+    node: Option<Arc<Node>>,
+}
+
+impl Jobs {
+    /// Opens the store that `url` names: `sqlite:` and the path of a file (feature `sqlite`), or `memory:` for one that
+    /// lives and dies with this value.
+    ///
+    /// # Errors
+    /// If the url makes no sense or the store cannot be opened.
+    pub fn open(url: &str) -> Result<JobsBuilder> {
+        Ok(Self::on(open(url)?))
+    }
+
+    /// On a store that is open already.
+    pub fn on(store: Arc<dyn Store>) -> JobsBuilder {
+        JobsBuilder {
+            store,
+            registry: Ok(Registry::default()),
+            settings: Settings {
+                concurrency: std::thread::available_parallelism().map_or(4, usize::from).saturating_mul(2),
+                poll: Duration::from_millis(100),
+                lease: Duration::from_secs(10),
+                clock: Arc::new(SystemClock::new()),
+                observe: None,
+            },
+        }
+    }
+
+    /// The client alone: it outlives the node, and keeps nothing running.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The name of the node, if anything can be run here.
+    #[must_use]
+    pub fn node_id(&self) -> Option<NodeId> {
+        self.node.as_ref().map(|node| node.id())
+    }
+
+    /// Stops running jobs.
+    ///
+    /// Nothing more is claimed; jobs that were claimed and have not begun are given back. Handlers that run have
+    /// `patience` to end; then they are [asked to stop](JobContext::stopped), and have as long again. What fails
+    /// because it was asked to stop is given back, and the attempt does not count. Everything that has ended is
+    /// recorded. Says how many handlers heeded none of it: as long as the process lives they go on, and when they end
+    /// they are recorded; if it ends before, their jobs count as lost.
+    ///
+    /// # Errors
+    /// If the store fails to the last: what could not be recorded is run again.
+    pub fn shutdown(self, patience: Duration) -> Result<usize> {
+        self.node.as_ref().map_or(Ok(0), |node| node.shut_down(patience))
+    }
+}
+
+fn open(url: &str) -> Result<Arc<dyn Store>> {
+    match url.split_once(':') {
+        Some(("memory", "")) => Ok(Arc::new(MemoryStore::new())),
+        #[cfg(feature = "sqlite")]
+        Some(("sqlite", path)) => {
+            Ok(Arc::new(crate::store::SqliteStore::open(path.strip_prefix("//").unwrap_or(path))?))
+        }
+        Some((scheme, _)) => Err(Error::invalid(format!("no store is called {scheme:?}"))),
+        None => Err(Error::invalid(format!("{url:?} names no store: sqlite:jobs.db would"))),
+    }
+}
+
+impl Deref for Jobs {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        if let Some(node) = &self.node {
+            // What could not be recorded is rescued by the next node.
+            let _ = node.shut_down(Duration::ZERO);
+        }
+    }
+}
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").field("client", &self.client).field("node", &self.node).finish()
+    }
+}
+
+/// Puts a [`Jobs`] together; see [`Jobs::open`]. Everything is checked in [`start`](Self::start).
+#[must_use = "nothing runs before it is started"]
+pub struct JobsBuilder {
+    store: Arc<dyn Store>,
+    /// What is wrong is told at the start.
+    registry: Result<Registry>,
+    settings: Settings,
+}
+
+impl JobsBuilder {
+    fn register(mut self, add: impl FnOnce(&mut Registry) -> Result<()>) -> Self {
+        self.registry = self.registry.and_then(|mut registry| add(&mut registry).map(|()| registry));
+        self
+    }
+
+    /// Runs jobs of this kind with `handler`, with every option at its default.
+    ///
+    /// The handler is given the payload and its [context](JobContext). It may be called again for the same job, on this
+    /// node or another: what it does should bear being done twice.
+    pub fn handle<J, F>(self, kind: &str, handler: F) -> Self
+    where
+        J: DeserializeOwned + 'static,
+        F: Fn(J, &JobContext) -> Result<Outcome, JobError> + Send + Sync + 'static,
+    {
+        self.handle_with(kind, KindOptions::new(), handler)
+    }
+
+    /// Runs jobs of this kind with `handler`, with these options.
+    pub fn handle_with<J, F>(self, kind: &str, options: KindOptions, handler: F) -> Self
+    where
+        J: DeserializeOwned + 'static,
+        F: Fn(J, &JobContext) -> Result<Outcome, JobError> + Send + Sync + 'static,
+    {
+        self.register(|registry| registry.handle(kind, options, handler))
+    }
+
+    /// Declares a kind that is enqueued here and run elsewhere.
+    pub fn declare<J: 'static>(self, kind: &str, options: KindOptions) -> Self {
+        self.register(|registry| registry.declare::<J>(kind, options))
+    }
+
+    /// How many handlers may run at once, at least 1. Default: twice the number of processors.
+    pub fn concurrency(mut self, threads: usize) -> Self {
+        self.settings.concurrency = threads;
+        self
+    }
+
+    /// How often the node looks for jobs that others have enqueued. Default 100 ms. Jobs that were enqueued through this
+    /// value, and those seen before, start on time however long this is.
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.settings.poll = interval;
+        self
+    }
+
+    /// How long others wait before they take this node for dead, where the store has no better means to know. Default
+    /// 10 s.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.settings.lease = lease;
+        self
+    }
+
+    /// The clock that the node waits by. Default: the machine's. It should run at the pace of the store's time.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.settings.clock = Arc::new(clock);
+        self
+    }
+
+    /// Is told what happens on the node, by the thread that talks to the store: it should be brief. It may call back;
+    /// no lock is held. By default nobody is told.
+    pub fn observe(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        let observe: Observe = Arc::new(observer);
+        self.settings.observe = Some(observe);
+        self
+    }
+
+    /// Starts the node, if any kind has a handler; otherwise the result can only enqueue and look.
+    ///
+    /// # Errors
+    /// If a kind was given twice or makes no sense, or a setting is zero.
+    pub fn start(self) -> Result<Jobs> {
+        let registry = Arc::new(self.registry?);
+        let settings = &self.settings;
+        if settings.concurrency == 0 {
+            return Err(Error::invalid("with a concurrency of 0 nothing could run"));
+        }
+        for (what, time) in [("poll interval", settings.poll), ("lease", settings.lease)] {
+            if time < Duration::from_millis(1) {
+                return Err(Error::invalid(format!("a {what} of {time:?} is less than a millisecond")));
+            }
+        }
+        if registry.runnable().is_empty() {
+            return Ok(Jobs { client: Client::new(self.store, registry, Weak::new()), node: None });
+        }
+        let node = Node::start(self.store, registry, self.settings)?;
+        Ok(Jobs { client: node.client(), node: Some(node) })
+    }
+}
+
+impl fmt::Debug for JobsBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobsBuilder")
+            .field("store", &self.store)
+            .field("kinds", &self.registry)
+            .field("concurrency", &self.settings.concurrency)
+            .field("poll_interval", &self.settings.poll)
+            .field("lease", &self.settings.lease)
+            .finish_non_exhaustive()
+    }
+}

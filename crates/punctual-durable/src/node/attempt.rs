@@ -1,0 +1,148 @@
+//! One claimed job, from the claim to the report.
+//!
+//! # Invariants
+//! 1. Every attempt reports exactly once: if it is dropped without having run (refused by the pool, taken out of its
+//!    queue, too late for its lease) the drop reports that the job is given back.
+//! 2. The handler is called only while the store's clock shows the due time or later, and the lease is valid.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::Node;
+use crate::context::{JobContext, Signal, Stop};
+use crate::job::JobRecord;
+use crate::outcome::{JobError, Outcome, Then};
+use crate::retry::Backoff;
+use crate::store::Verdict;
+
+/// The longest message of an error that is kept, in bytes.
+const MAX_MESSAGE: usize = 16 << 10;
+
+pub(super) struct Attempt {
+    node: Arc<Node>,
+    /// `None` once it has been reported.
+    job: Option<JobRecord>,
+    signal: Arc<Signal>,
+}
+
+impl Attempt {
+    pub(super) fn new(node: Arc<Node>, job: JobRecord, signal: Arc<Signal>) -> Self {
+        Self { node, job: Some(job), signal }
+    }
+
+    pub(super) fn job(&self) -> &JobRecord {
+        self.job.as_ref().expect("present until it is reported")
+    }
+
+    /// Called by a worker when the job is due by the executor's clock.
+    pub(super) fn run(self) {
+        if self.node.store.now() < self.job().due {
+            // The store's clock was set back, or runs slower than ours: wait for the rest.
+            let node = Arc::clone(&self.node);
+            node.launch(self);
+            return;
+        }
+        if self.signal.raised().is_some() || !self.node.may_start() {
+            return; // by 1
+        }
+        self.call();
+    }
+
+    fn call(mut self) {
+        let node = Arc::clone(&self.node);
+        let job = self.job.clone().expect("present until it is reported");
+        let Some((run, backoff)) = node.handler(&job.kind) else { return };
+        let (id, fence) = (job.id, job.fence);
+        let limit = job.limits.timeout.map(|timeout| node.stop_later(timeout, id, fence));
+        let context = JobContext::new(job, Arc::clone(&self.signal), node.client());
+        let payload = context.job().payload.clone().unwrap_or_default();
+        let result = catch_unwind(AssertUnwindSafe(|| run(&payload, &context)));
+        drop(limit);
+        let result =
+            result.unwrap_or_else(|panic| Err(JobError::from(format!("panicked: {}", message(panic)))));
+        let verdict = judge(result, self.signal.raised(), backoff, context.attempt());
+        self.report(verdict);
+    }
+
+    fn report(&mut self, verdict: Verdict) {
+        if let Some(job) = self.job.take() {
+            self.node.report(job, verdict);
+        }
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let cancelled = self.signal.raised() == Some(Stop::Cancelled);
+        self.report(if cancelled { Verdict::Cancelled } else { Verdict::Release });
+    }
+}
+
+/// What the answer of a handler means. A handler that was asked to stop, and failed, did what it was asked.
+fn judge(result: Result<Outcome, JobError>, stop: Option<Stop>, backoff: Backoff, attempt: u32) -> Verdict {
+    let error = match result {
+        Ok(Outcome::Done) => return Verdict::Done,
+        Ok(Outcome::Discard(reason)) => return Verdict::Discard { reason: shorten(reason) },
+        Ok(Outcome::Snooze(after)) => return Verdict::Snooze { after },
+        Err(error) => error,
+    };
+    match (stop, error.then()) {
+        (Some(Stop::Cancelled), _) => Verdict::Cancelled,
+        (Some(Stop::Shutdown), _) => Verdict::Release,
+        (_, Then::Give) => Verdict::Fail { error: shorten(error.to_string()) },
+        (_, Then::After(after)) => Verdict::Retry { after, error: shorten(error.to_string()) },
+        (_, Then::Backoff) => {
+            Verdict::Retry { after: backoff.wait(attempt), error: shorten(error.to_string()) }
+        }
+    }
+}
+
+fn shorten(mut message: String) -> String {
+    if message.len() > MAX_MESSAGE {
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE));
+        message.push('…');
+    }
+    message
+}
+
+/// The text of a panic. Its payload is dropped here; should that panic, what comes of it is leaked.
+pub(super) fn message(panic: Box<dyn Any + Send>) -> String {
+    let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (None, Some(text)) => text.clone(),
+        (None, None) => "something that is no text".to_owned(),
+    };
+    if let Err(another) = catch_unwind(AssertUnwindSafe(move || drop(panic))) {
+        std::mem::forget(another);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_verdict_says_what_the_handler_meant() {
+        let backoff = Backoff::fixed(Duration::from_secs(7));
+        let judge = |result, stop| judge(result, stop, backoff, 1);
+        let failed = || Err(JobError::from("no"));
+        let retry = |seconds| Verdict::Retry { after: Duration::from_secs(seconds), error: "no".to_owned() };
+        assert_eq!(judge(Ok(Outcome::Done), Some(Stop::Cancelled)), Verdict::Done, "it was quicker");
+        assert_eq!(judge(failed(), None), retry(7));
+        assert_eq!(judge(failed(), Some(Stop::TimedOut)), retry(7));
+        assert_eq!(judge(failed(), Some(Stop::Cancelled)), Verdict::Cancelled);
+        assert_eq!(judge(failed(), Some(Stop::Shutdown)), Verdict::Release, "it is not charged");
+        let later = Err(JobError::from("no").retry_after(Duration::from_secs(9)));
+        assert_eq!(judge(later, None), retry(9));
+        assert_eq!(judge(Err(JobError::permanent("no")), None), Verdict::Fail { error: "no".to_owned() });
+    }
+
+    #[test]
+    fn messages_are_cut_between_characters() {
+        let long = shorten("ä".repeat(MAX_MESSAGE));
+        assert!(long.len() <= MAX_MESSAGE + '…'.len_utf8() && long.ends_with('…'));
+    }
+}

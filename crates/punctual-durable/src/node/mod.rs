@@ -1,0 +1,633 @@
+//! A node: finds what is due, claims it, runs it at its instant, and records what became of it.
+//!
+//! # Threads
+//! Two pools of `punctual` on one clock. *Control* has one thread, on which [`Node::step`] runs: the only place where
+//! a node talks to its store of its own accord. *Workers* run the handlers; a claimed job is a task of theirs with the
+//! due time as its deadline, so it starts as exactly as any task. No thread polls or sleeps: a step is a task, too,
+//! due when there is next something to do, or at once when somebody [stirs](Node::stir).
+//!
+//! # A step
+//! Until there is nothing to do: renew the lease if it is time; send reports and ask for jobs, in one exchange; look
+//! ahead if it is time. Then set the alarm for the earliest of: the next renewal, the next look, the first ticket less
+//! the lead.
+//! What piles up while an exchange is under way is the next exchange: batches are as large as the store is slow.
+//!
+//! # Invariants
+//! 1. *Every claim ends in a report.* A claimed job is in `held` until its attempt reports, then in `outbox` until the
+//!    store has answered.
+//! 2. *Reports are not lost.* An exchange that fails puts its reports back; they may be sent again (invariant 7 of the
+//!    store). What that exchange may have claimed unheard is disowned by the next one.
+//! 3. *Nothing starts without a lease,* see `lease.rs`.
+//! 4. *No more is claimed than there is room for:* threads, and as many again as were finished during the last exchange
+//!    (at most [`MOST_AHEAD`]), so that workers do not wait for the store while jobs are short. Reports that the store
+//!    has not taken count as well: when it is down, claiming stops.
+//! 5. *User code runs and is dropped without the lock of `state`.* Handlers run in attempts, observers are called by
+//!    [`Node::tell`], and attempts, which report when dropped, are never dropped under it.
+//!
+//! # Locks
+//! `state` alone. Under it neither the store nor a pool is called.
+//!
+//! # Failure
+//! A store that fails is tried again, after a backoff of up to a second, for ever; the lease meanwhile lapses by itself.
+//! If it refuses a batch for good, the batch is halved until the one report that cannot be recorded is found; that one is
+//! given up, and the rest goes on. A step that panics counts as a failure of the store.
+
+mod attempt;
+mod front;
+mod lease;
+mod stop;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use punctual::{CancelOnDrop, Clock, Executor, TaskHandle, Tick, When};
+
+use self::attempt::Attempt;
+use self::front::{Front, Plan};
+use self::lease::Lease;
+use crate::client::Client;
+use crate::context::{Signal, Stop};
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::job::{Fence, JobId, JobRecord, JobState, NodeId};
+use crate::registry::{Registry, Run};
+use crate::retry::Backoff;
+use crate::store::{Exchange, Exchanged, Peek, Recorded, Report, Store, Tenure, Ticket, Verdict};
+use crate::time::Timestamp;
+
+/// Jobs claimed beyond the number of threads.
+const MOST_AHEAD: usize = 1_000;
+/// Reports in one exchange.
+const MOST_REPORTS: usize = 1_000;
+/// Tickets asked for in one look.
+const MOST_TICKETS: usize = 10_000;
+/// Jobs rescued in one call.
+const MOST_RESCUED: usize = 500;
+/// How long before its due time a job is claimed, at least and at most.
+const LEAD: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+/// Between attempts to reach a store that fails.
+const STORE_BACKOFF: Backoff =
+    Backoff::exponential(Duration::from_millis(20), Duration::from_secs(1)).without_jitter();
+
+/// Told of events. Called without any lock held; a panic in it is contained.
+pub(crate) type Observe = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
+
+/// What a node is built with. Immutable.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) concurrency: usize,
+    pub(crate) poll: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observe: Option<Observe>,
+}
+
+pub(crate) struct Node {
+    id: NodeId,
+    store: Arc<dyn Store>,
+    registry: Arc<Registry>,
+    kinds: Arc<[String]>,
+    settings: Settings,
+    control: Executor,
+    workers: Executor,
+    /// This node, for tasks that must not keep it alive.
+    weak: Weak<Self>,
+    state: Mutex<State>,
+}
+
+/// Guarded by `Node::state`.
+struct State {
+    phase: Phase,
+    lease: Lease,
+    /// The store's last answer to a renewal.
+    tenure: Option<Tenure>,
+    front: Front,
+    held: HashMap<JobId, Held>,
+    outbox: Vec<Outgoing>,
+    /// Whether the store may have given us jobs that we do not know of.
+    disown: bool,
+    /// Reports that the next exchange may carry; halved when the store refuses them.
+    batch: usize,
+    /// Jobs to be claimed beyond the number of threads.
+    ahead: usize,
+    /// How long exchanges take, about.
+    pace: Duration,
+    next_look: Tick,
+    /// Failures of the store in a row, and when to try again.
+    failures: u32,
+    not_before: Tick,
+    /// Whether a step has been asked for and has not begun.
+    stirred: bool,
+    alarm: Option<(Tick, CancelOnDrop<()>)>,
+    /// The node itself, from when it is to leave with the last report until it has: nobody else may be holding it.
+    closing: Option<Arc<Node>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Not yet, or not any more, allowed to claim.
+    Standby,
+    Active,
+    /// Shutting down: claims nothing more, reports what is left.
+    Draining,
+    /// Has left the store.
+    Gone,
+}
+
+struct Held {
+    fence: Fence,
+    signal: Arc<Signal>,
+    /// `None` until it has been given to the workers.
+    task: Option<Arc<TaskHandle<()>>>,
+}
+
+/// A report on its way.
+#[derive(Clone)]
+struct Outgoing {
+    job: JobRecord,
+    verdict: Verdict,
+}
+
+impl Node {
+    pub(crate) fn start(
+        store: Arc<dyn Store>,
+        registry: Arc<Registry>,
+        settings: Settings,
+    ) -> Result<Arc<Self>> {
+        let pool = |threads: usize, name: &str| {
+            let clock = Arc::clone(&settings.clock);
+            let builder = Executor::builder().core_threads(threads).max_threads(threads);
+            builder.clock(clock).thread_name(name).build().map_err(|error| Error::invalid(error.to_string()))
+        };
+        let control = pool(1, "punctual-control")?;
+        let workers = pool(settings.concurrency, "punctual-worker")?;
+        let state = State {
+            phase: Phase::Standby,
+            lease: Lease::new(settings.lease),
+            tenure: None,
+            front: Front::default(),
+            held: HashMap::new(),
+            outbox: Vec::new(),
+            disown: false,
+            batch: MOST_REPORTS,
+            ahead: 0,
+            pace: Duration::ZERO,
+            next_look: Tick::ZERO,
+            failures: 0,
+            not_before: Tick::ZERO,
+            stirred: false,
+            alarm: None,
+            closing: None,
+        };
+        let node = Arc::new_cyclic(|weak| Self {
+            id: NodeId::random(),
+            store,
+            kinds: registry.runnable(),
+            registry,
+            settings,
+            control,
+            workers,
+            weak: weak.clone(),
+            state: Mutex::new(state),
+        });
+        node.stir();
+        Ok(node)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // By 5 no user code can panic under it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Tick {
+        self.settings.clock.now()
+    }
+
+    pub(crate) fn id(&self) -> NodeId {
+        self.id
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(Arc::clone(&self.store), Arc::clone(&self.registry), self.weak.clone())
+    }
+
+    fn tell(&self, event: &Event<'_>) {
+        if let Some(observe) = &self.settings.observe
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| observe(event)))
+        {
+            let _ = attempt::message(panic);
+        }
+    }
+
+    // ---- what others tell a node
+
+    /// These jobs wait; it may be worth claiming them.
+    pub(crate) fn hint(&self, tickets: Vec<Ticket>) {
+        let mut state = self.lock();
+        let sooner = tickets.into_iter().fold(false, |sooner, ticket| state.front.add(ticket) | sooner);
+        drop(state);
+        // Otherwise the alarm is set for an earlier one.
+        if sooner {
+            self.stir();
+        }
+    }
+
+    /// A queue has been changed: jobs that were out of reach may not be any more.
+    pub(crate) fn look_again(&self) {
+        let mut state = self.lock();
+        state.next_look = Tick::ZERO;
+        state.front.suspect_backlog();
+        drop(state);
+        self.stir();
+    }
+
+    /// A job that this node may hold has been asked to stop.
+    pub(crate) fn cancel(&self, id: JobId) {
+        self.stop(id, None, Stop::Cancelled);
+    }
+
+    /// Has a step run soon.
+    fn stir(&self) {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.stirred, true) {
+            return;
+        }
+        drop(state);
+        let weak = self.weak.clone();
+        // Refused only after the end.
+        let _ = self.control.execute(move || step(&weak));
+    }
+
+    // ---- the step
+
+    fn step(self: &Arc<Self>) {
+        let mut state = self.lock();
+        state.stirred = false;
+        if state.phase == Phase::Gone {
+            return;
+        }
+        let too_soon = self.now() < state.not_before;
+        drop(state);
+        if !too_soon {
+            let result = self.try_work();
+            self.take_note(&result);
+            self.leave_if_over();
+        }
+        self.set_alarm();
+    }
+
+    fn try_work(self: &Arc<Self>) -> Result<()> {
+        match catch_unwind(AssertUnwindSafe(|| self.work())) {
+            Ok(result) => result,
+            Err(panic) => Err(Error::broken(format!("the store panicked: {}", attempt::message(panic)))),
+        }
+    }
+
+    fn take_note(&self, result: &Result<()>) {
+        let mut state = self.lock();
+        match result {
+            Ok(()) => state.failures = 0,
+            Err(_) => {
+                state.failures = state.failures.saturating_add(1);
+                state.not_before = self.now().after(STORE_BACKOFF.wait(state.failures));
+            }
+        }
+        drop(state);
+        if let Err(error) = result {
+            self.tell(&Event::StoreFailed(error));
+        }
+    }
+
+    fn work(self: &Arc<Self>) -> Result<()> {
+        loop {
+            let now = self.now();
+            let state = self.lock();
+            let (phase, renew) = (state.phase, now >= state.lease.next_renewal());
+            let look = phase == Phase::Active && now >= state.next_look;
+            drop(state);
+            if renew {
+                self.renew(now)?;
+            } else if let Some((sent, exchange)) = self.plan(now) {
+                self.exchange(sent, exchange)?;
+            } else if look {
+                self.look(now)?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn renew(&self, sent: Tick) -> Result<()> {
+        let length = self.lock().lease.length();
+        let renewal = self.store.renew(self.id, length)?;
+        let mut state = self.lock();
+        match renewal.tenure {
+            Tenure::Active => state.lease.granted(sent),
+            Tenure::Standby => state.lease.refused(sent, self.settings.poll),
+        }
+        let news = state.tenure.replace(renewal.tenure) != Some(renewal.tenure);
+        match (state.phase, renewal.tenure) {
+            (Phase::Standby, Tenure::Active) => {
+                state.phase = Phase::Active;
+                state.next_look = Tick::ZERO;
+                state.front.suspect_backlog();
+            }
+            (Phase::Active, Tenure::Standby) => state.phase = Phase::Standby,
+            _ => {}
+        }
+        let active = state.phase == Phase::Active;
+        drop(state);
+        if news {
+            self.tell(&if renewal.tenure == Tenure::Active { Event::Active } else { Event::Standby });
+        }
+        renewal.cancels.into_iter().for_each(|id| self.cancel(id));
+        if active { self.rescue() } else { Ok(()) }
+    }
+
+    fn rescue(&self) -> Result<()> {
+        loop {
+            let rescued = self.store.rescue(self.id, MOST_RESCUED)?;
+            for rescue in &rescued {
+                self.tell(&Event::Rescued { id: rescue.id, from: rescue.from, state: rescue.state });
+            }
+            if !rescued.is_empty() {
+                self.lock().front.suspect_backlog();
+            }
+            if rescued.len() < MOST_RESCUED {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Looks ahead, three times as far as it is to the next look: every job is seen at least twice before it is due.
+    fn look(&self, now: Tick) -> Result<()> {
+        let until = self.store.now().after(self.settings.poll.saturating_mul(3));
+        let peeked = self.store.peek(&Peek::new(Arc::clone(&self.kinds), until, MOST_TICKETS))?;
+        let store_now = self.store.now();
+        let mut state = self.lock();
+        let seen = peeked.tickets.len();
+        for ticket in peeked.tickets {
+            // What we hold was claimed after it was seen.
+            if !state.held.contains_key(&ticket.id) {
+                state.front.add(ticket);
+            }
+        }
+        let mut next_look = now.after(self.settings.poll);
+        if let Some(next) = peeked.next.filter(|next| seen == MOST_TICKETS && *next <= until) {
+            // Not all of them fitted: look again before the first of the others, but let some be done.
+            let wait = next.since(store_now).saturating_sub(LEAD.1).max(LEAD.0);
+            next_look = next_look.min(now.after(wait));
+        }
+        state.next_look = next_look;
+        Ok(())
+    }
+
+    /// What the next exchange is to carry, if there is anything.
+    fn plan(&self, now: Tick) -> Option<(Vec<Outgoing>, Exchange)> {
+        let store_now = self.store.now();
+        let mut state = self.lock();
+        let active = state.phase == Phase::Active && state.lease.is_valid(now);
+        let room = if active { state.room(self.settings.concurrency) } else { 0 };
+        let (lead, reporting) = (state.lead(), !state.outbox.is_empty());
+        let Plan { claims, sweep } = state.front.plan(store_now, lead, room, reporting);
+        let count = state.outbox.len().min(state.batch);
+        if count == 0 && claims.is_empty() && sweep == 0 {
+            return None;
+        }
+        let sent: Vec<Outgoing> = state.outbox.drain(..count).collect();
+        let reports = sent.iter().map(|out| Report::new(out.job.id, out.job.fence, out.verdict.clone()));
+        let mut exchange = Exchange::new(Arc::clone(&self.kinds)).claims(claims).sweep(sweep);
+        exchange.reports = reports.collect();
+        if state.disown {
+            // What waits to be reported is still ours.
+            let ours = state.held.keys().copied().chain(state.outbox.iter().map(|out| out.job.id));
+            exchange = exchange.disown_all_but(ours.collect());
+        }
+        Some((sent, exchange))
+    }
+
+    fn exchange(self: &Arc<Self>, sent: Vec<Outgoing>, exchange: Exchange) -> Result<()> {
+        let (started, swept) = (self.now(), exchange.sweep > 0);
+        let claiming = swept || !exchange.claims.is_empty();
+        match catch_unwind(AssertUnwindSafe(|| self.store.exchange(self.id, exchange))) {
+            Ok(Ok(answer)) => {
+                let took = self.now().since(started);
+                self.settle(sent, answer, took, claiming, swept);
+                Ok(())
+            }
+            Ok(Err(error)) => {
+                self.put_back(sent, &error);
+                Err(error)
+            }
+            Err(panic) => {
+                let error = Error::broken(format!("the store panicked: {}", attempt::message(panic)));
+                self.put_back(sent, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// By 2.
+    fn put_back(&self, mut sent: Vec<Outgoing>, error: &Error) {
+        let mut state = self.lock();
+        state.disown = true;
+        state.front.suspect_backlog();
+        let mut given_up = None;
+        if !error.is_transient() {
+            if let [_] = sent.as_slice() {
+                // This very report cannot be recorded. Its job is disowned, and run again.
+                given_up = sent.pop();
+            }
+            state.batch = (sent.len() / 2).max(1);
+        }
+        sent.append(&mut state.outbox);
+        state.outbox = sent;
+        drop(state);
+        if let Some(Outgoing { job, .. }) = given_up {
+            self.tell(&Event::Stale { id: job.id });
+        }
+    }
+
+    fn settle(
+        self: &Arc<Self>,
+        sent: Vec<Outgoing>,
+        answer: Exchanged,
+        took: Duration,
+        claiming: bool,
+        swept: bool,
+    ) {
+        let mut state = self.lock();
+        state.disown = false;
+        state.batch = MOST_REPORTS;
+        state.ahead = sent.len().saturating_mul(2).min(MOST_AHEAD);
+        // Forgets a slow exchange within some dozen quick ones.
+        state.pace = took.max(state.pace - state.pace / 8);
+        if claiming {
+            state.front.learn(swept, answer.drained, answer.crowded);
+        }
+        for (out, recorded) in sent.iter().zip(&answer.recorded) {
+            if let Recorded::As(JobState::Scheduled, due) = recorded {
+                let (id, lane) = (out.job.id, out.job.lane);
+                state.front.add(Ticket { id, version: out.job.version + 1, due: *due, lane });
+            }
+        }
+        drop(state);
+        for (out, recorded) in sent.iter().zip(&answer.recorded) {
+            self.tell_recorded(out, *recorded);
+        }
+        for job in answer.claimed {
+            self.accept(job);
+        }
+    }
+
+    fn tell_recorded(&self, out: &Outgoing, recorded: Recorded) {
+        let id = out.job.id;
+        match recorded {
+            Recorded::As(state, _) => {
+                let error = match &out.verdict {
+                    Verdict::Retry { error, .. } | Verdict::Fail { error } => Some(error.as_str()),
+                    _ => None,
+                };
+                self.tell(&Event::Recorded { id, kind: &out.job.kind, state, error });
+            }
+            Recorded::Already => {}
+            Recorded::Stale => self.tell(&Event::Stale { id }),
+        }
+    }
+
+    fn set_alarm(&self) {
+        let (now, store_now) = (self.now(), self.store.now());
+        let mut state = self.lock();
+        let Some(next) = state.next_step(now, store_now, self.settings.concurrency) else { return };
+        if state.alarm.as_ref().is_some_and(|(tick, task)| *tick == next && !task.is_done()) {
+            return;
+        }
+        let old = state.alarm.take();
+        drop(state);
+        drop(old);
+        let weak = self.weak.clone();
+        let task = self.control.task(move || step(&weak)).name("step").first(When::At(next)).start();
+        if let Ok(task) = task {
+            let alarm = (next, task.cancel_on_drop());
+            let old = self.lock().alarm.replace(alarm);
+            drop(old);
+        }
+    }
+
+    // ---- claimed jobs
+
+    /// A job that the store has given us.
+    fn accept(self: &Arc<Self>, job: JobRecord) {
+        let signal = Arc::new(Signal::default());
+        if job.cancel_requested {
+            signal.raise(Stop::Cancelled);
+        }
+        let held = Held { fence: job.fence, signal: Arc::clone(&signal), task: None };
+        self.lock().held.insert(job.id, held);
+        self.launch(Attempt::new(Arc::clone(self), job, signal));
+    }
+
+    /// Gives an attempt to the workers, for its due time.
+    fn launch(&self, attempt: Attempt) {
+        let (id, fence, due) = (attempt.job().id, attempt.job().fence, attempt.job().due);
+        let deadline = self.now().after(due.since(self.store.now()));
+        let name: Arc<str> = attempt.job().kind.as_str().into();
+        let task = self.workers.task(move || attempt.run()).name(name).first(When::At(deadline)).start();
+        match task {
+            Ok(task) => {
+                let task = Arc::new(task);
+                let mut state = self.lock();
+                let held = state.held.get_mut(&id).filter(|held| held.fence == fence);
+                // Whoever asked it to stop before could not reach the task.
+                let asked = held.is_some_and(|held| {
+                    held.task = Some(Arc::clone(&task));
+                    held.signal.raised().is_some()
+                });
+                drop(state);
+                if asked {
+                    task.interrupt();
+                }
+            }
+            // Shutting down: the attempt is given back as it is dropped.
+            Err(refused) => drop(refused),
+        }
+    }
+
+    fn may_start(&self) -> bool {
+        let now = self.now();
+        let state = self.lock();
+        matches!(state.phase, Phase::Active | Phase::Draining) && state.lease.is_valid(now)
+    }
+
+    fn handler(&self, kind: &str) -> Option<(Run, Backoff)> {
+        let kind = self.registry.kind(kind)?;
+        Some((kind.run.clone()?, kind.options.backoff))
+    }
+
+    /// An attempt is over.
+    fn report(&self, job: JobRecord, verdict: Verdict) {
+        let mut state = self.lock();
+        let held = state.held.remove(&job.id);
+        state.outbox.push(Outgoing { job, verdict });
+        drop(state);
+        drop(held);
+        self.stir();
+    }
+}
+
+/// What steps are tasks of: they do not keep the node alive.
+fn step(node: &Weak<Node>) {
+    if let Some(node) = node.upgrade() {
+        node.step();
+    }
+}
+
+impl State {
+    /// By 4.
+    fn room(&self, threads: usize) -> usize {
+        threads.saturating_add(self.ahead).saturating_sub(self.held.len()).saturating_sub(self.outbox.len())
+    }
+
+    /// How long before its due time a job is claimed.
+    fn lead(&self) -> Duration {
+        self.pace.saturating_mul(4).clamp(LEAD.0, LEAD.1)
+    }
+
+    /// When the next step is to run, if nobody stirs before.
+    fn next_step(&self, now: Tick, store_now: Timestamp, threads: usize) -> Option<Tick> {
+        let mut next = match self.phase {
+            Phase::Gone => return None,
+            Phase::Standby | Phase::Draining => self.lease.next_renewal(),
+            Phase::Active => self.lease.next_renewal().min(self.next_look),
+        };
+        if self.phase == Phase::Active && self.room(threads) > 0 {
+            if let Some(due) = self.front.next_due() {
+                next = next.min(now.after(due.since(store_now.after(self.lead()))));
+            }
+            if self.front.has_backlog() {
+                next = next.min(now);
+            }
+        }
+        if !self.outbox.is_empty() {
+            next = next.min(now);
+        }
+        let next = next.max(self.not_before);
+        (next < Tick::MAX).then_some(next)
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Node")
+            .field("id", &self.id)
+            .field("phase", &state.phase)
+            .field("kinds", &self.kinds)
+            .field("held", &state.held.len())
+            .field("unreported", &state.outbox.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,128 @@
+//! How one job is stopped, and how the whole node is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::{CancelOnDrop, TaskHandle};
+
+use super::{Node, Phase, State};
+use crate::context::Stop;
+use crate::error::Result;
+use crate::event::Event;
+use crate::job::{Fence, JobId};
+
+/// Attempts to reach a store that fails, when the node is shutting down.
+const LAST_TRIES: u32 = 5;
+
+impl Node {
+    /// Asks the attempt of a job to stop; with a fence, only that very one.
+    pub(super) fn stop(&self, id: JobId, fence: Option<Fence>, reason: Stop) {
+        let state = self.lock();
+        let Some(held) = state.held.get(&id).filter(|held| fence.is_none_or(|fence| fence == held.fence))
+        else {
+            return;
+        };
+        held.signal.raise(reason);
+        let task = held.task.clone();
+        drop(state);
+        // One that has not begun is dropped here, and reports; one that runs finds its waits interrupted.
+        if let Some(task) = task {
+            task.interrupt();
+        }
+    }
+
+    /// A timer that stops an attempt which takes too long; dropping it takes it back.
+    pub(super) fn stop_later(&self, timeout: Duration, id: JobId, fence: Fence) -> Option<CancelOnDrop<()>> {
+        let weak = self.weak.clone();
+        let stop = move || {
+            if let Some(node) = weak.upgrade() {
+                node.stop(id, Some(fence), Stop::TimedOut);
+            }
+        };
+        self.control.schedule(timeout, stop).ok().map(TaskHandle::cancel_on_drop)
+    }
+
+    /// Claims nothing more, gives back what has not begun, lets what runs go on for `patience`, then asks it to stop
+    /// and waits as long again; records everything and leaves the store. Says how many handlers are still running:
+    /// with those, the node stays until they have ended and have been recorded.
+    ///
+    /// May be called again, and by several threads.
+    pub(crate) fn shut_down(self: &Arc<Self>, patience: Duration) -> Result<usize> {
+        let mut state = self.lock();
+        if state.phase == Phase::Gone {
+            return Ok(0);
+        }
+        state.phase = Phase::Draining;
+        let waiting = state.tasks();
+        drop(state);
+        // Those that have begun are not in the queue any more, and stay.
+        waiting.iter().for_each(|task| drop(task.remove()));
+        self.workers.shutdown();
+        if !self.workers.await_termination(patience) {
+            let state = self.lock();
+            let running = state.tasks();
+            state.held.values().for_each(|held| held.signal.raise(Stop::Shutdown));
+            drop(state);
+            for task in running {
+                task.interrupt();
+            }
+            let _ = self.workers.await_termination(patience);
+        }
+        let node = Arc::clone(self);
+        match self.control.submit(move || node.close()) {
+            Ok(last) => last.join().unwrap_or_else(|_| Ok(self.lock().held.len())),
+            // It has left meanwhile.
+            Err(_) => Ok(0),
+        }
+    }
+
+    /// The last step, if nothing runs any more; otherwise the last step is left to the last report.
+    fn close(self: &Arc<Self>) -> Result<usize> {
+        let mut result = Ok(());
+        for _ in 0..LAST_TRIES {
+            result = self.try_work();
+            self.take_note(&result);
+            if result.is_ok() {
+                break;
+            }
+        }
+        let mut state = self.lock();
+        let running = state.held.len();
+        if running > 0 {
+            state.closing = Some(Arc::clone(self));
+            drop(state);
+            self.set_alarm();
+            return result.map(|()| running);
+        }
+        drop(state);
+        result.and(self.leave()).map(|()| 0)
+    }
+
+    /// Leaves if the node is closing and everything has been recorded.
+    pub(super) fn leave_if_over(&self) {
+        let state = self.lock();
+        let over = state.closing.is_some() && state.held.is_empty() && state.outbox.is_empty();
+        drop(state);
+        if over && let Err(error) = self.leave() {
+            self.tell(&Event::StoreFailed(&error));
+        }
+    }
+
+    fn leave(&self) -> Result<()> {
+        let left = self.store.leave(self.id);
+        let mut state = self.lock();
+        state.phase = Phase::Gone;
+        let (alarm, closing) = (state.alarm.take(), state.closing.take());
+        drop(state);
+        drop(alarm);
+        self.control.shutdown();
+        drop(closing);
+        left
+    }
+}
+
+impl State {
+    fn tasks(&self) -> Vec<Arc<TaskHandle<()>>> {
+        self.held.values().filter_map(|held| held.task.clone()).collect()
+    }
+}
