@@ -11,7 +11,11 @@ use crate::job::{Due, Failure, JobId, JobRecord, NewJob, OnConflict, OnLost};
 use crate::lane::Lane;
 use crate::node::Node;
 use crate::registry::Registry;
-use crate::store::{Cancelling, Enqueued, Filter, Moved, QueueChange, QueueRecord, Store, Ticket};
+use crate::schedule::{NewSchedule, ScheduleRecord};
+use crate::schedule_builder::ScheduleBuilder;
+use crate::store::{
+    Cancelling, Enqueued, Filter, Moved, QueueChange, QueueRecord, Saved, ScheduleChange, Store, Ticket,
+};
 use crate::time::Timestamp;
 
 /// Talks to the store. Clones are cheap, and keep nothing running.
@@ -166,6 +170,74 @@ impl Client {
         self.store.find(filter)
     }
 
+    /// Describes a schedule by its name; see [`ScheduleBuilder`]. Nothing happens before it is saved.
+    pub fn schedule(&self, name: &str) -> ScheduleBuilder<'_> {
+        ScheduleBuilder::new(self, name)
+    }
+
+    pub(crate) fn save(&self, schedule: NewSchedule) -> Result<Saved> {
+        let saved = self.store.save_schedule(schedule)?;
+        self.look_again();
+        Ok(saved)
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// All schedules.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn schedules(&self) -> Result<Vec<ScheduleRecord>> {
+        self.store.schedules()
+    }
+
+    /// Lets a schedule make no more jobs until it is [resumed](Self::resume_schedule); says whether there is one of
+    /// that name.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn pause_schedule(&self, name: &str, reason: impl Into<String>) -> Result<bool> {
+        self.change_schedule(name, ScheduleChange::Pause(reason.into()))
+    }
+
+    /// Ends a [pause](Self::pause_schedule).
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn resume_schedule(&self, name: &str) -> Result<bool> {
+        self.change_schedule(name, ScheduleChange::Resume)
+    }
+
+    /// Lets one more occurrence of a schedule happen, now.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn trigger(&self, name: &str) -> Result<bool> {
+        self.change_schedule(name, ScheduleChange::Trigger)
+    }
+
+    /// Forgets a schedule. Jobs that it has made go on.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn remove_schedule(&self, name: &str) -> Result<bool> {
+        self.change_schedule(name, ScheduleChange::Remove)
+    }
+
+    fn change_schedule(&self, name: &str, change: ScheduleChange) -> Result<bool> {
+        let found = self.store.set_schedule(name, change)?;
+        self.look_again();
+        Ok(found)
+    }
+
+    fn look_again(&self) {
+        if let Some(node) = self.node.upgrade() {
+            node.look_again();
+        }
+    }
+
     /// All queues and their settings.
     ///
     /// # Errors
@@ -200,9 +272,7 @@ impl Client {
 
     fn change(&self, queue: &str, change: QueueChange) -> Result<()> {
         self.store.set_queue(queue, change)?;
-        if let Some(node) = self.node.upgrade() {
-            node.look_again();
-        }
+        self.look_again();
         Ok(())
     }
 }

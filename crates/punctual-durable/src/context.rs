@@ -107,6 +107,12 @@ impl JobContext {
         self.job.due
     }
 
+    /// The schedule that this is an occurrence of, and its nominal time, which is the same for every attempt.
+    #[must_use]
+    pub fn series(&self) -> Option<(&str, Timestamp)> {
+        self.job.series.as_ref().map(|(name, nominal)| (name.as_str(), *nominal))
+    }
+
     /// Everything the store knew of the job when it was claimed.
     #[must_use]
     pub fn record(&self) -> &JobRecord {

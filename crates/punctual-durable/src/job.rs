@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::lane::Lane;
 use crate::time::Timestamp;
@@ -67,7 +69,7 @@ impl NodeId {
 }
 
 /// When a job may start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Due {
     /// At once. The default.
@@ -92,7 +94,7 @@ impl Due {
 }
 
 /// What becomes of a job whose node has died while it held it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum OnLost {
     /// It is run again, unless it has been lost [`max_crashes`](Limits::max_crashes) times. The default: a job
@@ -104,7 +106,7 @@ pub enum OnLost {
 }
 
 /// How often a job may be tried, and for how long.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Limits {
     /// Attempts before the job is dead, at least 1. Default 20.
@@ -124,7 +126,7 @@ impl Default for Limits {
 }
 
 /// What happens when the unique key of a new job belongs to one that is not over.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum OnConflict {
     /// The old job stays, and its id is returned. The default.
@@ -137,7 +139,7 @@ pub enum OnConflict {
 }
 
 /// A name that at most one job has at a time, from when it is accepted until it is over.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UniqueKey {
     /// The key, up to 512 bytes, among all keys in the store.
     pub key: String,
@@ -146,7 +148,7 @@ pub struct UniqueKey {
 }
 
 /// A job to be.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NewJob {
     /// Which handler is to run it.
@@ -348,6 +350,8 @@ pub struct JobRecord {
     pub finished: Option<Timestamp>,
     /// Why it failed, was discarded or died, the last time.
     pub note: Option<String>,
+    /// The schedule that it is an occurrence of, and its nominal time.
+    pub series: Option<(String, Timestamp)>,
 }
 
 impl JobRecord {
@@ -374,6 +378,7 @@ impl JobRecord {
             cancel_requested: false,
             finished: None,
             note: None,
+            series: None,
         }
     }
 }

@@ -31,6 +31,7 @@
 //! - At any moment at most one *lease holder* exists for a job; a holder that lost its lease cannot record an outcome.
 //! - Each job gets **exactly one** recorded outcome.
 //! - [`OnLost::Fail`] with one attempt gives **at most once**.
+//! - Every occurrence of a [schedule](Client::schedule) happens once.
 //! - Never early, by the clock of the store.
 //!
 //! Handlers may thus be called more than once for a job, and should bear it: [`JobContext::id`] is the same each time,
@@ -62,6 +63,8 @@ mod node;
 mod outcome;
 mod registry;
 mod retry;
+mod schedule;
+mod schedule_builder;
 mod store;
 mod time;
 
@@ -78,10 +81,13 @@ pub use outcome::JobError;
 pub use outcome::Outcome::{self, Done};
 pub use registry::KindOptions;
 pub use retry::Backoff;
+pub use schedule::{Cadence, Firing, Missed, NewSchedule, Overlap, ScheduleRecord};
+pub use schedule_builder::ScheduleBuilder;
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;
 pub use store::{
     Cancelling, Enqueued, Exchange, Exchanged, Filter, MemoryStore, Moved, Next, Peek, Peeked, QueueChange,
-    QueueRecord, Recorded, Renewal, Report, Rescued, Store, Tenure, Ticket, Verdict, lost, settle,
+    QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket, Verdict,
+    lost, settle,
 };
 pub use time::{SystemTimeSource, TimeSource, Timestamp};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use punctual::{Clock, ManualClock};
+use serde::{Deserialize, Serialize};
 
 /// An instant: microseconds since 1970-01-01T00:00:00Z, without leap seconds.
 ///
@@ -22,7 +23,7 @@ use punctual::{Clock, ManualClock};
 /// assert_eq!(noon.after(Duration::from_secs(1)).since(noon), Duration::from_secs(1));
 /// assert_eq!(noon.after(Duration::MAX), Timestamp::MAX);
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Timestamp(i64);
 
 impl Timestamp {

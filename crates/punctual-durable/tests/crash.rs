@@ -21,9 +21,10 @@ use std::time::Duration;
 
 use folder::Folder;
 use punctual_durable::{
-    Cancelling, Done, Due, Enqueued, Exchange, Exchanged, Failure, Filter, JobContext, JobError, JobId,
-    JobRecord, JobState, Jobs, KindOptions, Moved, NewJob, NodeId, Outcome, Peek, Peeked, QueueChange,
-    QueueRecord, Renewal, Rescued, Result, SqliteStore, Store, SystemTimeSource, TimeSource, Timestamp,
+    Cancelling, Done, Due, Enqueued, Exchange, Exchanged, Failure, Filter, Firing, JobContext, JobError,
+    JobId, JobRecord, JobState, Jobs, KindOptions, Moved, NewJob, NewSchedule, NodeId, Outcome, Peek, Peeked,
+    QueueChange, QueueRecord, Renewal, Rescued, Result, Saved, ScheduleChange, ScheduleRecord, SqliteStore,
+    Store, SystemTimeSource, Ticket, TimeSource, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -169,6 +170,21 @@ impl Store for Fused {
     }
     fn set_queue(&self, queue: &str, change: QueueChange) -> Result<()> {
         self.store.set_queue(queue, change)
+    }
+    fn save_schedule(&self, schedule: NewSchedule) -> Result<Saved> {
+        self.store.save_schedule(schedule)
+    }
+    fn set_schedule(&self, name: &str, change: ScheduleChange) -> Result<bool> {
+        self.store.set_schedule(name, change)
+    }
+    fn schedules(&self) -> Result<Vec<ScheduleRecord>> {
+        self.store.schedules()
+    }
+    fn due_schedules(&self, kinds: &[String], until: Timestamp) -> Result<Vec<ScheduleRecord>> {
+        self.store.due_schedules(kinds, until)
+    }
+    fn fire(&self, firings: Vec<Firing>) -> Result<Vec<Ticket>> {
+        self.store.fire(firings)
     }
     fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
         self.store.job(id)

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use punctual::{Clock, ManualClock};
 use punctual_durable::{
-    Backoff, Cancelling, Client, Done, Enqueued, Error, Exchange, Failure, Filter, JobContext, JobError,
-    JobId, JobRecord, JobState, Jobs, JobsBuilder, KindOptions, MemoryStore, Moved, NewJob, NodeId,
-    OnConflict, Outcome, Peek, Peeked, QueueChange, QueueRecord, Renewal, Rescued, Result, Stop, Store,
-    Timestamp,
+    Backoff, Cancelling, Client, Done, Enqueued, Error, Exchange, Failure, Filter, Firing, JobContext,
+    JobError, JobId, JobRecord, JobState, Jobs, JobsBuilder, KindOptions, MemoryStore, Moved, NewJob,
+    NewSchedule, NodeId, OnConflict, Outcome, Peek, Peeked, QueueChange, QueueRecord, Renewal, Rescued,
+    Result, Saved, ScheduleChange, ScheduleRecord, Stop, Store, Ticket, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -633,6 +633,86 @@ fn a_standby_takes_over_when_the_file_is_free() {
     second.shutdown(Duration::ZERO).unwrap();
 }
 
+#[test]
+fn a_schedule_keeps_its_grid_however_long_its_jobs_take() {
+    let bench = Bench::new();
+    let (sender, calls) = channel();
+    let clock = bench.clock.clone();
+    let handler = move |_: Mail, cx: &JobContext| {
+        sender.send(clock.now().as_nanos() / 1_000_000_000)?;
+        cx.sleep(if cx.series().unwrap().0 == "slow" { 15 * SECOND } else { SECOND })?;
+        Ok(Done)
+    };
+    let jobs = bench.jobs().handle("mail", handler).start().unwrap();
+    let ten = || jobs.schedule("quick").every(10 * SECOND).job(mail("a"));
+    assert_eq!(ten().save().unwrap(), Saved::Created);
+    assert_eq!(ten().save().unwrap(), Saved::Unchanged);
+    bench.clock.advance(45 * SECOND);
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [10, 20, 30, 40]);
+    jobs.remove_schedule("quick").unwrap();
+
+    // One waits while another runs: at 55 the first, at 65 one is owed, which begins when the first is over.
+    jobs.schedule("slow").every(10 * SECOND).job(mail("a")).save().unwrap();
+    bench.clock.advance(60 * SECOND);
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [55, 70, 85, 100]);
+    bench.clock.jump(HOUR);
+    jobs.remove_schedule("slow").unwrap();
+    bench.clock.wait_until_idle();
+    bench.end(jobs);
+}
+
+#[test]
+fn a_fixed_delay_begins_when_the_last_is_over() {
+    let bench = Bench::new();
+    let (sender, calls) = channel();
+    let clock = bench.clock.clone();
+    let handler = move |_: Mail, cx: &JobContext| {
+        sender.send(clock.now().as_nanos() / 1_000_000_000)?;
+        cx.sleep(3 * SECOND)?;
+        Ok(Done)
+    };
+    let jobs = bench.jobs().handle("mail", handler).start().unwrap();
+    jobs.schedule("sweep").with_delay(10 * SECOND).job(mail("a")).save().unwrap();
+    bench.clock.advance(50 * SECOND);
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [10, 23, 36, 49]);
+    assert!(jobs.trigger("sweep").unwrap());
+    bench.clock.wait_until_idle();
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [50]);
+    assert!(
+        jobs.schedule("sweep").job(mail("a")).save().unwrap_err().to_string().contains("does not say when")
+    );
+    assert!(
+        jobs.schedule("sweep").every(SECOND).save().unwrap_err().to_string().contains("does not say what")
+    );
+    bench.clock.advance(10 * SECOND);
+    bench.end(jobs);
+}
+
+#[test]
+fn two_nodes_share_a_schedule_and_no_occurrence_happens_twice() {
+    let bench = Bench::new();
+    let (sender, calls) = channel();
+    let start = |sender: Sender<Timestamp>| {
+        let handler = move |_: Mail, cx: &JobContext| {
+            sender.send(cx.series().unwrap().1)?;
+            Ok(Done)
+        };
+        bench.jobs().handle("mail", handler).start().unwrap()
+    };
+    let nodes = [start(sender.clone()), start(sender)];
+    nodes[0].schedule("tick").every(SECOND).job(mail("a")).save().unwrap();
+    bench.clock.advance(300 * SECOND);
+    let mut nominal: Vec<Timestamp> = calls.try_iter().collect();
+    let count = nominal.len();
+    nominal.sort_unstable();
+    nominal.dedup();
+    assert_eq!((nominal.len(), count), (300, 300));
+    for node in nodes {
+        node.shutdown(Duration::ZERO).unwrap();
+    }
+    bench.store.verify();
+}
+
 /// A store that fails when told.
 #[derive(Debug)]
 struct Flaky {
@@ -701,6 +781,21 @@ impl Store for Flaky {
     }
     fn set_queue(&self, queue: &str, change: QueueChange) -> Result<()> {
         self.store.set_queue(queue, change)
+    }
+    fn save_schedule(&self, schedule: NewSchedule) -> Result<Saved> {
+        self.store.save_schedule(schedule)
+    }
+    fn set_schedule(&self, name: &str, change: ScheduleChange) -> Result<bool> {
+        self.store.set_schedule(name, change)
+    }
+    fn schedules(&self) -> Result<Vec<ScheduleRecord>> {
+        self.store.schedules()
+    }
+    fn due_schedules(&self, kinds: &[String], until: Timestamp) -> Result<Vec<ScheduleRecord>> {
+        self.store.due_schedules(kinds, until)
+    }
+    fn fire(&self, firings: Vec<Firing>) -> Result<Vec<Ticket>> {
+        self.store.fire(firings)
     }
     fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
         self.store.job(id)

@@ -33,6 +33,7 @@ mod looking;
 mod model;
 mod reporting;
 mod rescuing;
+mod scheduling;
 
 use std::fmt;
 use std::sync::Arc;
@@ -50,6 +51,7 @@ pub use looking::*;
 pub use model::*;
 pub use reporting::*;
 pub use rescuing::*;
+pub use scheduling::*;
 
 /// The lease that nodes take in the suite.
 pub const LEASE: Duration = Duration::from_secs(10);
@@ -112,6 +114,12 @@ macro_rules! conformance_tests {
             purge_and_trim_forget_only_what_is_over
             hostile_text_comes_back_as_it_was
             the_ends_of_time_are_ordinary_instants
+            a_schedule_saved_again_is_the_same_schedule
+            every_occurrence_happens_once
+            overlapping_occurrences_follow_the_policy
+            a_fixed_delay_counts_from_the_end_of_the_last
+            a_paused_schedule_makes_nothing_until_it_is_resumed
+            schedules_are_seen_by_those_who_know_their_kind
             every_answer_is_that_of_the_memory_store
         }
     };

@@ -7,9 +7,9 @@
 //! due when there is next something to do, or at once when somebody [stirs](Node::stir).
 //!
 //! # A step
-//! Until there is nothing to do: renew the lease if it is time; send reports and ask for jobs, in one exchange; look
-//! ahead if it is time. Then set the alarm for the earliest of: the next renewal, the next look, the first ticket less
-//! the lead.
+//! Until there is nothing to do: renew the lease if it is time; fire schedules whose next occurrence is near; send
+//! reports and ask for jobs, in one exchange; look ahead if it is time. Then set the alarm for the earliest of: the next
+//! renewal, the next look, the first schedule and the first ticket less the lead.
 //! What piles up while an exchange is under way is the next exchange: batches are as large as the store is slow.
 //!
 //! # Invariants
@@ -55,6 +55,7 @@ use crate::event::Event;
 use crate::job::{Fence, JobId, JobRecord, JobState, NodeId};
 use crate::registry::{Registry, Run};
 use crate::retry::Backoff;
+use crate::schedule::{Firing, ScheduleRecord};
 use crate::store::{Exchange, Exchanged, Peek, Recorded, Report, Store, Tenure, Ticket, Verdict};
 use crate::time::Timestamp;
 
@@ -105,6 +106,8 @@ struct State {
     /// The store's last answer to a renewal.
     tenure: Option<Tenure>,
     front: Front,
+    /// Those that were due soon at the last look.
+    schedules: Vec<ScheduleRecord>,
     held: HashMap<JobId, Held>,
     outbox: Vec<Outgoing>,
     /// Whether the store may have given us jobs that we do not know of.
@@ -169,6 +172,7 @@ impl Node {
             lease: Lease::new(settings.lease),
             tenure: None,
             front: Front::default(),
+            schedules: Vec::new(),
             held: HashMap::new(),
             outbox: Vec::new(),
             disown: false,
@@ -310,6 +314,8 @@ impl Node {
             drop(state);
             if renew {
                 self.renew(now)?;
+            } else if let Some(firings) = self.firings(now) {
+                self.fire(firings)?;
             } else if let Some((sent, exchange)) = self.plan(now) {
                 self.exchange(sent, exchange)?;
             } else if look {
@@ -366,9 +372,11 @@ impl Node {
     fn look(&self, now: Tick) -> Result<()> {
         let until = self.store.now().after(self.settings.poll.saturating_mul(3));
         let peeked = self.store.peek(&Peek::new(Arc::clone(&self.kinds), until, MOST_TICKETS))?;
+        let schedules = self.store.due_schedules(&self.kinds, until)?;
         let store_now = self.store.now();
         let mut state = self.lock();
         let seen = peeked.tickets.len();
+        state.schedules = schedules;
         for ticket in peeked.tickets {
             // What we hold was claimed after it was seen.
             if !state.held.contains_key(&ticket.id) {
@@ -382,6 +390,34 @@ impl Node {
             next_look = next_look.min(now.after(wait));
         }
         state.next_look = next_look;
+        Ok(())
+    }
+
+    /// What to do about schedules whose next occurrence is near, if there are any.
+    fn firings(&self, now: Tick) -> Option<Vec<Firing>> {
+        let store_now = self.store.now();
+        let mut state = self.lock();
+        if state.phase != Phase::Active || !state.lease.is_valid(now) {
+            return None;
+        }
+        let until = store_now.after(state.lead_of_schedules());
+        let firings: Vec<Firing> =
+            state.schedules.iter().filter_map(|record| record.firing(store_now, until)).collect();
+        if firings.is_empty() {
+            return None;
+        }
+        // What they are after that is found by looking.
+        state.schedules.retain(|record| record.next.is_none_or(|next| next > until));
+        state.next_look = Tick::ZERO;
+        Some(firings)
+    }
+
+    fn fire(&self, firings: Vec<Firing>) -> Result<()> {
+        let tickets = self.store.fire(firings)?;
+        let mut state = self.lock();
+        for ticket in tickets {
+            state.front.add(ticket);
+        }
         Ok(())
     }
 
@@ -472,6 +508,9 @@ impl Node {
             if let Recorded::As(JobState::Scheduled, due) = recorded {
                 let (id, lane) = (out.job.id, out.job.lane);
                 state.front.add(Ticket { id, version: out.job.version + 1, due: *due, lane });
+            } else if out.job.series.is_some() {
+                // Its schedule may have got a next time, or made another job.
+                state.next_look = Tick::ZERO;
             }
         }
         drop(state);
@@ -596,6 +635,11 @@ impl State {
         self.pace.saturating_mul(4).clamp(LEAD.0, LEAD.1)
     }
 
+    /// The same for the occurrences of schedules, which must first become jobs.
+    fn lead_of_schedules(&self) -> Duration {
+        self.lead() * 2
+    }
+
     /// When the next step is to run, if nobody stirs before.
     fn next_step(&self, now: Tick, store_now: Timestamp, threads: usize) -> Option<Tick> {
         let mut next = match self.phase {
@@ -603,6 +647,11 @@ impl State {
             Phase::Standby | Phase::Draining => self.lease.next_renewal(),
             Phase::Active => self.lease.next_renewal().min(self.next_look),
         };
+        if self.phase == Phase::Active
+            && let Some(first) = self.schedules.iter().filter_map(|record| record.next).min()
+        {
+            next = next.min(now.after(first.since(store_now.after(self.lead_of_schedules()))));
+        }
         if self.phase == Phase::Active && self.room(threads) > 0 {
             if let Some(due) = self.front.next_due() {
                 next = next.min(now.after(due.since(store_now.after(self.lead()))));

@@ -17,13 +17,14 @@ use std::time::Duration;
 use super::rules::{lost, settle};
 use super::{
     Cancelling, Enqueued, Exchange, Exchanged, Filter, Moved, Next, Peek, Peeked, QueueChange, QueueRecord,
-    Recorded, Renewal, Report, Rescued, Store, Tenure, Ticket, Verdict,
+    Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket, Verdict,
 };
 use crate::error::{Error, Result};
 use crate::job::{
     Due, Failure, Fence, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, UniqueKey, check_name,
 };
 use crate::lane::{Lane, share};
+use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
 use crate::time::{SystemTimeSource, TimeSource, Timestamp};
 
 /// Jobs in memory. See [`Store`].
@@ -51,6 +52,7 @@ struct State {
     keys: HashMap<String, JobId>,
     queues: BTreeMap<String, QueueRecord>,
     nodes: HashMap<NodeId, Timestamp>,
+    schedules: BTreeMap<String, ScheduleRecord>,
     last_id: i64,
     last_fence: i64,
 }
@@ -175,6 +177,52 @@ impl State {
         self.jobs.insert(job.id, job);
     }
 
+    /// How many occurrences of a schedule are alive.
+    fn living(&self, schedule: &str) -> usize {
+        let of_it = |job: &&JobRecord| !job.state.is_over() && is_of(job, schedule);
+        self.jobs.values().filter(of_it).count()
+    }
+
+    /// Makes an occurrence an ordinary job.
+    fn occur(
+        &mut self,
+        record: &ScheduleRecord,
+        nominal: Timestamp,
+        due: Timestamp,
+        now: Timestamp,
+    ) -> Ticket {
+        self.last_id += 1;
+        let job = record.definition.job.clone().due(Due::At(due));
+        let mut job = JobRecord::accepted(JobId::from_i64(self.last_id), job, now);
+        job.series = Some((record.definition.name.clone(), nominal));
+        self.queues.entry(job.queue.clone()).or_insert_with(|| plain_queue(&job.queue));
+        let ticket = ticket_of(&job);
+        self.put(job);
+        ticket
+    }
+
+    /// An occurrence is over: see `schedule.rs`.
+    fn after_occurrence(&mut self, schedule: &str, now: Timestamp) {
+        if self.living(schedule) > 0 {
+            return;
+        }
+        let Some(record) = self.schedules.get_mut(schedule) else { return };
+        let owed = record.next_after_end(now);
+        if let Some(nominal) = owed {
+            let record = record.clone();
+            self.occur(&record, nominal, now, now);
+        }
+    }
+
+    fn fire(&mut self, firing: Firing, now: Timestamp) -> Vec<Ticket> {
+        let living = self.living(&firing.name);
+        let seen = |record: &&mut ScheduleRecord| record.version == firing.version && record.paused.is_none();
+        let Some(record) = self.schedules.get_mut(&firing.name).filter(seen) else { return Vec::new() };
+        let happening = record.fired(firing, living);
+        let record = record.clone();
+        happening.into_iter().map(|nominal| self.occur(&record, nominal, nominal, now)).collect()
+    }
+
     /// Moves a claimed job on, as the rules have decided.
     fn follow(&mut self, id: JobId, next: Next, now: Timestamp) {
         let mut job = self.take(id);
@@ -190,7 +238,11 @@ impl State {
         job.version += 1;
         job.cancel_requested = false;
         job.finished = next.state.is_over().then_some(now);
+        let over = job.series.clone().filter(|_| job.state.is_over());
         self.put(job);
+        if let Some((schedule, _)) = over {
+            self.after_occurrence(&schedule, now);
+        }
     }
 
     fn record(&mut self, node: NodeId, report: &Report, now: Timestamp) -> Recorded {
@@ -294,6 +346,10 @@ impl State {
     }
 }
 
+fn is_of(job: &JobRecord, schedule: &str) -> bool {
+    job.series.as_ref().is_some_and(|(name, _)| name == schedule)
+}
+
 fn plain_queue(name: &str) -> QueueRecord {
     QueueRecord { name: name.to_owned(), paused: None, limit: None }
 }
@@ -329,7 +385,11 @@ impl Store for MemoryStore {
                 JobState::Scheduled => {
                     let job = state.take(id);
                     let (state_now, version) = (JobState::Cancelled, job.version + 1);
+                    let series = job.series.clone();
                     state.put(JobRecord { state: state_now, version, finished: Some(now), ..job });
+                    if let Some((schedule, _)) = series {
+                        state.after_occurrence(&schedule, now);
+                    }
                     Cancelling::Cancelled
                 }
                 JobState::Claimed => {
@@ -421,6 +481,57 @@ impl Store for MemoryStore {
             QueueChange::Limit(limit) => settings.limit = limit,
         }
         Ok(())
+    }
+
+    fn save_schedule(&self, schedule: NewSchedule) -> Result<Saved> {
+        schedule.check()?;
+        let now = self.now();
+        let mut state = self.lock();
+        match state.schedules.get_mut(&schedule.name) {
+            Some(old) => Ok(old.redefine(schedule, now)),
+            None => {
+                state.schedules.insert(schedule.name.clone(), ScheduleRecord::saved(schedule, now));
+                Ok(Saved::Created)
+            }
+        }
+    }
+
+    fn set_schedule(&self, name: &str, change: ScheduleChange) -> Result<bool> {
+        let now = self.now();
+        let mut state = self.lock();
+        let living = state.living(name);
+        let Some(record) = state.schedules.get_mut(name) else { return Ok(false) };
+        match change {
+            ScheduleChange::Pause(reason) => record.pause(reason, now),
+            ScheduleChange::Resume => record.resume(living, now),
+            ScheduleChange::Trigger => {
+                let record = record.clone();
+                state.occur(&record, now, now, now);
+            }
+            ScheduleChange::Remove => {
+                state.schedules.remove(name);
+            }
+        }
+        Ok(true)
+    }
+
+    fn schedules(&self) -> Result<Vec<ScheduleRecord>> {
+        Ok(self.lock().schedules.values().cloned().collect())
+    }
+
+    fn due_schedules(&self, kinds: &[String], until: Timestamp) -> Result<Vec<ScheduleRecord>> {
+        let state = self.lock();
+        let due = |record: &&ScheduleRecord| {
+            let soon = record.next.is_some_and(|next| next <= until);
+            soon && record.paused.is_none() && kinds.contains(&record.definition.job.kind)
+        };
+        Ok(state.schedules.values().filter(due).cloned().collect())
+    }
+
+    fn fire(&self, firings: Vec<Firing>) -> Result<Vec<Ticket>> {
+        let now = self.now();
+        let mut state = self.lock();
+        Ok(firings.into_iter().flat_map(|firing| state.fire(firing, now)).collect())
     }
 
     fn job(&self, id: JobId) -> Result<Option<JobRecord>> {

@@ -93,6 +93,32 @@ pub struct QueueRecord {
     pub limit: Option<u32>,
 }
 
+/// What became of a schedule that was saved.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Saved {
+    /// It is a new one.
+    Created,
+    /// There was one of that name, with the same definition.
+    Unchanged,
+    /// There was one of that name, with another definition.
+    Updated,
+}
+
+/// A change of a schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ScheduleChange {
+    /// It makes no more jobs; those that it made go on. What was owed is forgotten. With a reason.
+    Pause(String),
+    /// It makes jobs again; what it missed meanwhile follows its policy.
+    Resume,
+    /// One occurrence happens now, whatever else is alive.
+    Trigger,
+    /// There is no such schedule any more; the jobs it made go on.
+    Remove,
+}
+
 /// Which jobs to look for; an absent condition always holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]

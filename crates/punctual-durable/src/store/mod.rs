@@ -18,6 +18,10 @@
 //! | reschedule | `Scheduled` | due changes, version + 1 |
 //! | rescue | `Claimed`, owner not alive | `Scheduled` again with crashes + 1, or `Dead` |
 //! | retry | `Dead`, the unique key is free | `Scheduled`, attempt and crashes 0 |
+//! | fire | the schedule has the version that was seen, and is not paused | its occurrences are `Scheduled`, its next time moves on |
+//!
+//! When an occurrence of a schedule is over, the same transaction makes the one that is owed, or sets the next time of a
+//! fixed delay; see `schedule.rs`.
 //!
 //! # Invariants
 //! 1. *Acknowledged is durable.* When a call has returned `Ok`, its effect survives the death of the process, and
@@ -65,12 +69,13 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::job::{Due, Failure, JobId, JobRecord, NewJob, NodeId};
+use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
 use crate::time::Timestamp;
 
 pub use memory::MemoryStore;
 pub use messages::{
     Cancelling, Enqueued, Exchange, Exchanged, Filter, Moved, Peek, Peeked, QueueChange, QueueRecord,
-    Recorded, Renewal, Report, Rescued, Tenure, Ticket,
+    Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Tenure, Ticket,
 };
 pub use rules::{Next, Verdict, lost, settle};
 #[cfg(feature = "sqlite")]
@@ -129,6 +134,40 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// If the name makes no sense, or the store fails.
     fn set_queue(&self, queue: &str, change: QueueChange) -> Result<()>;
+
+    // ---- schedules
+
+    /// Saves a schedule under its name. The same definition again is a no-op; another one replaces it and is counted
+    /// from now, but stays paused if it was.
+    ///
+    /// # Errors
+    /// If it makes no sense, or the store fails.
+    fn save_schedule(&self, schedule: NewSchedule) -> Result<Saved>;
+
+    /// Changes a schedule; says whether there is one of that name.
+    ///
+    /// # Errors
+    /// If the store fails.
+    fn set_schedule(&self, name: &str, change: ScheduleChange) -> Result<bool>;
+
+    /// All schedules, by name.
+    ///
+    /// # Errors
+    /// If the store fails.
+    fn schedules(&self) -> Result<Vec<ScheduleRecord>>;
+
+    /// The schedules of these kinds that are not paused and have an occurrence due by `until`.
+    ///
+    /// # Errors
+    /// If the store fails.
+    fn due_schedules(&self, kinds: &[String], until: Timestamp) -> Result<Vec<ScheduleRecord>>;
+
+    /// Moves schedules on, each for itself: those whose version has changed since are left alone. Says which jobs
+    /// that made.
+    ///
+    /// # Errors
+    /// If the store fails.
+    fn fire(&self, firings: Vec<Firing>) -> Result<Vec<Ticket>>;
 
     // ---- looking
 

@@ -20,6 +20,7 @@ mod lines;
 mod owner;
 mod rows;
 mod schema;
+mod series;
 mod writer;
 mod writes;
 
@@ -37,10 +38,11 @@ use self::writer::Writer;
 use self::writes::Write;
 use super::{
     Cancelling, Enqueued, Exchange, Exchanged, Filter, Moved, Peek, Peeked, QueueChange, QueueRecord,
-    Renewal, Rescued, Store, Tenure, Ticket,
+    Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket,
 };
 use crate::error::{Error, Result};
 use crate::job::{Due, Failure, Fence, JobId, JobRecord, NewJob, NodeId, check_name};
+use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
 use crate::time::{SystemTimeSource, TimeSource, Timestamp};
 
 /// What SQLite answers.
@@ -192,6 +194,28 @@ impl Store for SqliteStore {
         check_name("queue", queue, NewJob::MAX_NAME)?;
         let queue = queue.to_owned();
         self.write(move |write| write.set_queue(&queue, &change))
+    }
+
+    fn save_schedule(&self, schedule: NewSchedule) -> Result<Saved> {
+        schedule.check()?;
+        self.write(|write| write.save_schedule(schedule))
+    }
+
+    fn set_schedule(&self, name: &str, change: ScheduleChange) -> Result<bool> {
+        let name = name.to_owned();
+        self.write(move |write| write.set_schedule(&name, change))
+    }
+
+    fn schedules(&self) -> Result<Vec<ScheduleRecord>> {
+        self.read(series::list)
+    }
+
+    fn due_schedules(&self, kinds: &[String], until: Timestamp) -> Result<Vec<ScheduleRecord>> {
+        self.read(|connection| series::due(connection, kinds, until))
+    }
+
+    fn fire(&self, firings: Vec<Firing>) -> Result<Vec<Ticket>> {
+        self.write(|write| write.fire(firings))
     }
 
     fn job(&self, id: JobId) -> Result<Option<JobRecord>> {

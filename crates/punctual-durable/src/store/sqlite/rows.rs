@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use crate::job::{Fence, JobId, JobRecord, JobState, Limits, NodeId, OnLost};
+use crate::job::{Fence, JobId, JobRecord, JobState, Limits, NewJob, NodeId, OnLost};
 use crate::lane::Lane;
 use crate::store::Ticket;
 use crate::time::Timestamp;
@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 /// What [`read`] expects, from `punctual_job j JOIN punctual_line l ON l.id = j.line`.
 pub(super) const COLUMNS: &str = "j.id, l.queue, l.kind, l.lane, j.state, j.due, j.version, j.attempt, j.crashes, \
      j.max_attempts, j.max_crashes, j.on_lost, j.timeout, j.uniq, j.created, j.owner, j.fence, j.claimed, j.cancel, \
-     j.finished, j.note, j.payload";
+     j.finished, j.note, j.payload, j.series, j.nominal";
 
 pub(super) fn state_number(state: JobState) -> i64 {
     match state {
@@ -80,6 +80,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
         finished: row.get::<_, Option<i64>>(19)?.map(Timestamp::from_micros),
         note: text(row.get_ref(20)?),
         payload: text(row.get_ref(21)?),
+        series: text(row.get_ref(22)?).zip(row.get::<_, Option<i64>>(23)?.map(Timestamp::from_micros)),
     })
 }
 
@@ -88,7 +89,7 @@ fn small(number: i64) -> u32 {
 }
 
 /// Text as it is, also where somebody has stored bytes that are none.
-fn text(value: ValueRef<'_>) -> Option<String> {
+pub(super) fn text(value: ValueRef<'_>) -> Option<String> {
     match value {
         ValueRef::Null => None,
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
@@ -117,4 +118,9 @@ pub(super) fn find_ticket(connection: &Connection, id: JobId) -> rusqlite::Resul
         Ok(Ticket { id, version: row.get(0)?, due: Timestamp::from_micros(row.get(1)?), lane })
     };
     connection.prepare_cached(sql)?.query_row([id.as_i64()], read).optional()
+}
+
+/// The ticket of a job that has just been accepted.
+pub(super) fn ticket_of_new(id: JobId, due: Timestamp, job: &NewJob) -> Ticket {
+    Ticket { id, version: 1, due, lane: job.lane }
 }

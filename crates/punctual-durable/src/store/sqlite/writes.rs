@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::job::{Due, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict};
 use crate::lane::share;
 use crate::store::{
-    Cancelling, Enqueued, Exchange, Exchanged, Moved, Next, QueueChange, Recorded, Report, Rescued, Ticket,
-    Verdict, lost, settle,
+    Cancelling, Enqueued, Exchange, Exchanged, Moved, Next, QueueChange, Recorded, Report, Rescued, Verdict,
+    lost, settle,
 };
 use crate::time::Timestamp;
 
@@ -27,7 +27,7 @@ pub(super) struct Write<'a> {
 
 impl Write<'_> {
     /// Turns what SQLite says into what we say.
-    fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T> {
+    pub(super) fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T> {
         result.map_err(|error| failed("cannot write to", self.path, error))
     }
 
@@ -50,7 +50,8 @@ impl Write<'_> {
                 OnConflict::Replace => self.sql(self.replace(holder, &job)),
             };
         }
-        self.sql(self.insert(&job)).map(Enqueued::New)
+        let id = self.sql(self.insert(&job, None))?;
+        Ok(Enqueued::New(rows::ticket_of_new(id, job.due.instant(self.now), &job)))
     }
 
     /// The living job that has this key.
@@ -62,12 +63,13 @@ impl Write<'_> {
             .optional()
     }
 
-    fn insert(&self, job: &NewJob) -> Sql<Ticket> {
+    /// `series`: the schedule and the nominal time, if it is an occurrence.
+    pub(super) fn insert(&self, job: &NewJob, series: Option<(&str, Timestamp)>) -> Sql<JobId> {
         let line = self.line(job)?;
         let due = job.due.instant(self.now);
         let sql = "INSERT INTO punctual_job (line, state, due, version, attempt, crashes, max_attempts, max_crashes, \
-                   on_lost, timeout, uniq, created, fence, cancel, payload) \
-                   VALUES (?1, 0, ?2, 1, 0, 0, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9)";
+                   on_lost, timeout, uniq, created, fence, cancel, payload, series, nominal) \
+                   VALUES (?1, 0, ?2, 1, 0, 0, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10, ?11)";
         let limits = &job.limits;
         self.connection.prepare_cached(sql)?.execute(params![
             line,
@@ -79,9 +81,10 @@ impl Write<'_> {
             job.unique.as_ref().map(|unique| &unique.key),
             self.now.as_micros(),
             job.payload,
+            series.map(|(name, _)| name),
+            series.map(|(_, nominal)| nominal.as_micros()),
         ])?;
-        let id = JobId::from_i64(self.connection.last_insert_rowid());
-        Ok(Ticket { id, version: 1, due, lane: job.lane })
+        Ok(JobId::from_i64(self.connection.last_insert_rowid()))
     }
 
     fn line(&self, job: &NewJob) -> Sql<i64> {
@@ -120,6 +123,9 @@ impl Write<'_> {
                 let sql = "UPDATE punctual_job SET state = 4, version = version + 1, finished = ?2, payload = NULL \
                            WHERE id = ?1";
                 self.connection.prepare_cached(sql)?.execute([id.as_i64(), self.now.as_micros()])?;
+                if let Some((schedule, _)) = &job.series {
+                    self.after_occurrence(schedule)?;
+                }
                 Ok(Cancelling::Cancelled)
             }
             JobState::Claimed => {
@@ -276,7 +282,11 @@ impl Write<'_> {
             finished,
             keeps_payload
         ];
-        self.connection.prepare_cached(sql)?.execute(row).map(drop)
+        self.connection.prepare_cached(sql)?.execute(row)?;
+        match &job.series {
+            Some((schedule, _)) if next.state.is_over() => self.after_occurrence(schedule),
+            _ => Ok(()),
+        }
     }
 
     /// The claimed jobs for which `wanted` holds, by id.

@@ -43,6 +43,8 @@ CREATE TABLE punctual_job (
     cancel       INTEGER NOT NULL, -- 1 if its owner has been asked to stop
     finished     INTEGER,
     note         TEXT,
+    series       TEXT,             -- the schedule that it is an occurrence of
+    nominal      INTEGER,          -- and its time there
     payload      TEXT              -- last, so that the rest is read without it
 );
 
@@ -54,6 +56,8 @@ CREATE INDEX punctual_job_uniq ON punctual_job (uniq) WHERE uniq IS NOT NULL;
 -- Among living jobs a key occurs once.
 CREATE UNIQUE INDEX punctual_job_key ON punctual_job (uniq) WHERE uniq IS NOT NULL AND state < 2;
 
+CREATE INDEX punctual_job_series ON punctual_job (series) WHERE series IS NOT NULL AND state < 2;
+
 CREATE TABLE punctual_failure (
     job     INTEGER NOT NULL,
     fence   INTEGER NOT NULL,
@@ -62,3 +66,17 @@ CREATE TABLE punctual_failure (
     message TEXT NOT NULL,
     PRIMARY KEY (job, fence)
 ) WITHOUT ROWID;
+
+CREATE TABLE punctual_schedule (
+    name       TEXT PRIMARY KEY,
+    kind       TEXT NOT NULL,
+    definition TEXT NOT NULL,      -- JSON
+    next       INTEGER,
+    last       INTEGER,
+    owed       INTEGER,
+    version    INTEGER NOT NULL,
+    paused_at  INTEGER,
+    paused_for TEXT
+) WITHOUT ROWID;
+
+CREATE INDEX punctual_schedule_next ON punctual_schedule (next) WHERE paused_at IS NULL AND next IS NOT NULL;

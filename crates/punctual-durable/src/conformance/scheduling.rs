@@ -1,0 +1,200 @@
+//! Properties of schedules.
+
+use std::time::Duration;
+
+use super::{Hand, Subject, job, kinds};
+use crate::job::{JobState, NewJob};
+use crate::schedule::{Cadence, Missed, NewSchedule, Overlap, ScheduleRecord};
+use crate::store::{Filter, Recorded, Saved, ScheduleChange, Verdict};
+use crate::time::Timestamp;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn every_minute(name: &str) -> NewSchedule {
+    NewSchedule::new(name, Cadence::Every(MINUTE), job())
+}
+
+fn delayed(name: &str) -> NewSchedule {
+    NewSchedule::new(name, Cadence::Delay(MINUTE), job())
+}
+
+impl Hand {
+    fn due(&self) -> Vec<ScheduleRecord> {
+        self.store.due_schedules(&kinds(), self.store.now()).unwrap()
+    }
+
+    /// Fires whatever is due, as a node does; says how many jobs that made.
+    fn fire(&self) -> usize {
+        let now = self.store.now();
+        let firings = self.due().iter().filter_map(|record| record.firing(now, now)).collect();
+        self.store.fire(firings).unwrap().len()
+    }
+
+    fn only_schedule(&self) -> ScheduleRecord {
+        let mut all = self.store.schedules().unwrap();
+        assert_eq!(all.len(), 1);
+        all.remove(0)
+    }
+
+    fn pass(&self, subject: &dyn Subject, time: Duration) {
+        subject.clock().advance(time);
+        self.renew();
+    }
+}
+
+/// Re-declaring at every start of a program is harmless.
+pub fn a_schedule_saved_again_is_the_same_schedule(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    assert_eq!(hand.store.save_schedule(every_minute("s")).unwrap(), Saved::Created);
+    let first = hand.only_schedule();
+    assert_eq!((first.next, first.version), (Some(hand.store.now().after(MINUTE)), 1));
+    hand.pass(subject, MINUTE / 2);
+    assert_eq!(hand.store.save_schedule(every_minute("s")).unwrap(), Saved::Unchanged);
+    assert_eq!(hand.only_schedule(), first);
+    hand.store.set_schedule("s", ScheduleChange::Pause("holidays".to_owned())).unwrap();
+    assert_eq!(hand.store.save_schedule(delayed("s")).unwrap(), Saved::Updated);
+    let changed = hand.only_schedule();
+    assert_eq!(changed.definition, delayed("s"));
+    assert_eq!(changed.next, Some(hand.store.now().after(MINUTE)), "counted from now");
+    assert_eq!(changed.paused.unwrap().1, "holidays", "it stays paused");
+    assert!(hand.store.save_schedule(every_minute("")).unwrap_err().is_invalid());
+    drop(hand);
+    subject.crash();
+    assert_eq!(Hand::new(subject).only_schedule().definition, delayed("s"), "it survives a crash");
+    subject.verify();
+}
+
+/// Of two that saw the same, one wins; a crash leaves both or neither.
+pub fn every_occurrence_happens_once(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    hand.store.save_schedule(every_minute("s")).unwrap();
+    assert_eq!(hand.due(), []);
+    hand.pass(subject, MINUTE);
+    let now = hand.store.now();
+    let seen = hand.due().remove(0).firing(now, now).unwrap();
+    let twice = hand.store.fire(vec![seen.clone(), seen.clone()]).unwrap();
+    assert_eq!(twice.len(), 1);
+    assert_eq!(hand.store.fire(vec![seen]).unwrap(), []);
+    let record = hand.get(twice[0].id);
+    assert_eq!((record.series, record.due), (Some(("s".to_owned(), now)), now));
+    let schedule = hand.only_schedule();
+    assert_eq!((schedule.last, schedule.next), (Some(now), Some(now.after(MINUTE))));
+    let gone =
+        crate::schedule::Firing { name: "none".to_owned(), version: 1, occurrences: vec![now], next: None };
+    assert_eq!(hand.store.fire(vec![gone]).unwrap(), []);
+    assert_eq!(hand.store.find(&Filter::new()).unwrap().len(), 1);
+    subject.verify();
+}
+
+/// By default one waits; or it is skipped; or it happens all the same.
+pub fn overlapping_occurrences_follow_the_policy(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    for overlap in [Overlap::Wait, Overlap::Skip, Overlap::Allow] {
+        hand.store.save_schedule(NewSchedule { overlap, ..every_minute("s") }).unwrap();
+        hand.pass(subject, MINUTE);
+        assert_eq!(hand.fire(), 1);
+        let first = hand.sweep(1).remove(0);
+        hand.pass(subject, MINUTE);
+        let second = hand.fire();
+        hand.pass(subject, MINUTE);
+        let third = hand.fire();
+        assert_eq!(second + third, if overlap == Overlap::Allow { 2 } else { 0 }, "{overlap:?}");
+        let now = hand.store.now();
+        assert_eq!(hand.only_schedule().owed, (overlap == Overlap::Wait).then_some(now), "the latest");
+        // While it is tried again it is not over.
+        hand.report(&first, Verdict::Retry { after: Duration::ZERO, error: "no".to_owned() });
+        let again = hand.sweep(9).into_iter().find(|job| job.id == first.id).expect("it waits again");
+        assert_eq!(again.series, first.series);
+        hand.report(&again, Verdict::Fail { error: "no".to_owned() });
+        let next = hand.sweep(9);
+        match overlap {
+            Overlap::Wait => {
+                assert_eq!((next.len(), next[0].series.as_ref().unwrap().1, next[0].due), (1, now, now));
+                assert_eq!(hand.only_schedule().owed, None);
+            }
+            Overlap::Skip | Overlap::Allow => assert_eq!(next.len(), 0),
+        }
+        let living = hand.store.find(&Filter::new().state(JobState::Claimed)).unwrap();
+        for job in living {
+            hand.report(&job, Verdict::Done);
+        }
+    }
+    subject.verify();
+}
+
+/// However the occurrence ends.
+pub fn a_fixed_delay_counts_from_the_end_of_the_last(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    hand.store.save_schedule(delayed("s")).unwrap();
+    let fail = || Verdict::Fail { error: "no".to_owned() };
+    let endings: [&dyn Fn(&crate::job::JobRecord); 3] = [
+        &|held| assert_ne!(hand.report(held, Verdict::Done), Recorded::Stale),
+        &|held| assert_ne!(hand.report(held, fail()), Recorded::Stale),
+        &|held| {
+            hand.report(held, Verdict::Snooze { after: Duration::from_secs(5) });
+            hand.store.cancel(vec![held.id]).unwrap();
+        },
+    ];
+    for end in endings {
+        hand.pass(subject, MINUTE);
+        assert_eq!(hand.fire(), 1);
+        let held = hand.sweep(1).remove(0);
+        assert_eq!(hand.only_schedule().next, None);
+        hand.pass(subject, 5 * MINUTE);
+        assert_eq!(hand.fire(), 0, "the last is not over");
+        end(&held);
+        assert_eq!(hand.only_schedule().next, Some(hand.store.now().after(MINUTE)));
+    }
+    subject.verify();
+}
+
+/// A pause loses nothing but time.
+pub fn a_paused_schedule_makes_nothing_until_it_is_resumed(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    hand.store.save_schedule(every_minute("s")).unwrap();
+    hand.pass(subject, MINUTE);
+    let now = hand.store.now();
+    let seen = hand.due().remove(0).firing(now, now).unwrap();
+    assert!(hand.store.set_schedule("s", ScheduleChange::Pause("why".to_owned())).unwrap());
+    assert_eq!(hand.store.fire(vec![seen]).unwrap(), [], "it was too late");
+    assert_eq!(hand.due(), []);
+    hand.pass(subject, 10 * MINUTE);
+    assert!(hand.store.set_schedule("s", ScheduleChange::Resume).unwrap());
+    assert_eq!(hand.fire(), 1, "the latest of those that were missed");
+    assert_eq!(hand.only_schedule().last, Some(now.after(10 * MINUTE)));
+
+    assert!(hand.store.set_schedule("s", ScheduleChange::Trigger).unwrap());
+    assert_eq!(hand.sweep(9).len(), 2, "an extra one");
+    assert!(hand.store.set_schedule("s", ScheduleChange::Remove).unwrap());
+    assert!(!hand.store.set_schedule("s", ScheduleChange::Remove).unwrap());
+    assert!(!hand.store.set_schedule("s", ScheduleChange::Trigger).unwrap());
+    assert_eq!(hand.store.schedules().unwrap(), []);
+    let held = hand.store.find(&Filter::new().state(JobState::Claimed)).unwrap();
+    for job in held {
+        hand.report(&job, Verdict::Done);
+    }
+    subject.verify();
+}
+
+/// A node fires only what it can run; absence is dealt with as the schedule says.
+pub fn schedules_are_seen_by_those_who_know_their_kind(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    let foreign = NewSchedule::new("foreign", Cadence::Every(MINUTE), NewJob::new("foreign", "{}"));
+    hand.store.save_schedule(foreign).unwrap();
+    let start = Timestamp::from_micros(hand.store.now().as_micros() + 5);
+    let all = NewSchedule {
+        start: Some(start),
+        missed: Missed::all(3),
+        overlap: Overlap::Allow,
+        ..every_minute("mine")
+    };
+    hand.store.save_schedule(all).unwrap();
+    hand.pass(subject, 10 * MINUTE);
+    assert_eq!(hand.due().iter().map(|record| record.definition.name.as_str()).collect::<Vec<_>>(), ["mine"]);
+    assert_eq!(hand.fire(), 3);
+    assert_eq!(hand.store.schedules().unwrap().len(), 2);
+    let nominal: Vec<_> = hand.sweep(9).into_iter().map(|job| job.series.unwrap().1).collect();
+    let expected = [7, 8, 9].map(|n| start.after(n * MINUTE));
+    assert_eq!(nominal, expected);
+    subject.verify();
+}

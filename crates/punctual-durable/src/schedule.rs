@@ -1,0 +1,401 @@
+//! Jobs that come again: when, and what if one was missed or is still running.
+//!
+//! A schedule is a row in the store: a definition, and the nominal time of its next occurrence. Whoever sees that time
+//! come near *fires* it, in one transaction: the time moves on, and the occurrence becomes an ordinary job. The version
+//! of the row is compared, so of several nodes one wins, and a crash leaves both or neither: every occurrence happens
+//! once, and nobody is elected.
+//!
+//! Deciding is pure and is done here ([`ScheduleRecord::firing`]); the store only obeys.
+//!
+//! # Invariants
+//! 1. Nominal times of one schedule strictly increase, and those of a fixed rate lie on the grid `start + n × period`.
+//! 2. Unless overlap is allowed, at most one occurrence of a schedule is alive. What would be a second is skipped, or
+//!    *owed*: it becomes a job in the transaction in which the first is over.
+//! 3. A fixed delay has no next time while an occurrence is alive; it gets one in the transaction in which that is over.
+//! 4. The cost of firing does not depend on how long nobody did.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::job::{NewJob, check_name};
+use crate::store::Saved;
+use crate::time::Timestamp;
+
+/// How late an occurrence may be and not count as missed.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// When occurrences come.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Cadence {
+    /// On the grid `start + n × period`, however late one is.
+    Every(Duration),
+    /// This long after the occurrence before it was over.
+    Delay(Duration),
+}
+
+impl Cadence {
+    fn period(&self) -> Duration {
+        match self {
+            Self::Every(period) | Self::Delay(period) => *period,
+        }
+    }
+}
+
+impl fmt::Display for Cadence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Every(period) => write!(f, "every {period:?}"),
+            Self::Delay(delay) => write!(f, "{delay:?} after the last"),
+        }
+    }
+}
+
+/// What becomes of occurrences whose time has passed while nobody could fire them. One that is at most a second late is
+/// not missed: it happens, and counts among the latest.
+///
+/// ```text
+/// nominal   1    2    3    4    5         nobody was there from 1 to 4½
+/// skip                          5
+/// once                       4  5         the latest of them, late
+/// all(2)                   3 4  5         the latest two
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Missed {
+    most: u32,
+    within: Option<Duration>,
+}
+
+impl Missed {
+    /// None of them happens.
+    #[must_use]
+    pub const fn skip() -> Self {
+        Self::all(0)
+    }
+
+    /// The latest of them happens. The default.
+    #[must_use]
+    pub const fn once() -> Self {
+        Self::all(1)
+    }
+
+    /// The latest `most` of them happen.
+    #[must_use]
+    pub const fn all(most: u32) -> Self {
+        Self { most, within: None }
+    }
+
+    /// Only those that are not later than this.
+    #[must_use]
+    pub const fn within(mut self, lateness: Duration) -> Self {
+        self.within = Some(lateness);
+        self
+    }
+}
+
+impl Default for Missed {
+    fn default() -> Self {
+        Self::once()
+    }
+}
+
+/// What happens when it is time for an occurrence and the one before is not over.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Overlap {
+    /// It waits until that one is over; if another one waits already, it is skipped. The default.
+    #[default]
+    Wait,
+    /// It is skipped.
+    Skip,
+    /// It happens all the same.
+    Allow,
+}
+
+/// A schedule to be.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct NewSchedule {
+    /// Its name: who saves another definition under the same name changes the schedule.
+    pub name: String,
+    /// When occurrences come.
+    pub cadence: Cadence,
+    /// The nominal time of the first one. By default, one period after the schedule is saved.
+    pub start: Option<Timestamp>,
+    /// What each occurrence is. Its due time and unique key do not matter.
+    pub job: NewJob,
+    /// What if some were missed.
+    pub missed: Missed,
+    /// What if the last one is not over.
+    pub overlap: Overlap,
+}
+
+impl NewSchedule {
+    /// A schedule with every option at its default.
+    #[must_use]
+    pub fn new(name: impl Into<String>, cadence: Cadence, job: NewJob) -> Self {
+        let (missed, overlap) = (Missed::default(), Overlap::default());
+        Self { name: name.into(), cadence, start: None, job, missed, overlap }
+    }
+
+    /// Whether a store may accept it. Every store asks before it does anything.
+    ///
+    /// # Errors
+    /// If the name, the job or the period makes no sense.
+    pub fn check(&self) -> Result<()> {
+        check_name("name of a schedule", &self.name, NewJob::MAX_NAME)?;
+        self.job.check()?;
+        if self.job.unique.is_some() {
+            return Err(Error::invalid(format!("the job of the schedule {:?} has a unique key", self.name)));
+        }
+        if self.cadence.period() < Duration::from_millis(1) {
+            return Err(Error::invalid(format!(
+                "the schedule {:?} has a period of {:?}, less than a millisecond",
+                self.name,
+                self.cadence.period()
+            )));
+        }
+        Ok(())
+    }
+
+    /// When a schedule that is saved at `now` begins.
+    #[must_use]
+    pub fn first(&self, now: Timestamp) -> Timestamp {
+        self.start.unwrap_or_else(|| now.after(self.cadence.period()))
+    }
+}
+
+/// What a store knows of a schedule.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct ScheduleRecord {
+    /// What was saved.
+    pub definition: NewSchedule,
+    /// The nominal time of the next occurrence; `None` while a fixed delay waits for the last one to be over.
+    pub next: Option<Timestamp>,
+    /// The nominal time of the last occurrence that happened.
+    pub last: Option<Timestamp>,
+    /// An occurrence that becomes a job when the one that is alive is over.
+    pub owed: Option<Timestamp>,
+    /// Grows with every change.
+    pub version: i64,
+    /// Since when and why it is paused.
+    pub paused: Option<(Timestamp, String)>,
+}
+
+impl ScheduleRecord {
+    /// The record of a schedule that has just been saved.
+    #[must_use]
+    pub fn saved(definition: NewSchedule, now: Timestamp) -> Self {
+        let next = Some(definition.first(now));
+        Self { definition, next, last: None, owed: None, version: 1, paused: None }
+    }
+
+    /// What to do about it at `now`, for occurrences due by `until`; `None` if it is not time.
+    #[must_use]
+    pub fn firing(&self, now: Timestamp, until: Timestamp) -> Option<Firing> {
+        let next = self.next.filter(|next| *next <= until && self.paused.is_none())?;
+        let (occurrences, next) = match self.definition.cadence {
+            Cadence::Every(period) => self.on_grid(next, period, now, until),
+            Cadence::Delay(_) if self.is_wanted(next, now, 1) => (vec![next], None),
+            Cadence::Delay(delay) => (Vec::new(), Some(now.after(delay))),
+        };
+        Some(Firing { name: self.definition.name.clone(), version: self.version, occurrences, next })
+    }
+
+    /// Whether an occurrence happens, if it is the `nth` latest of those whose time has come.
+    fn is_wanted(&self, nominal: Timestamp, now: Timestamp, nth: i128) -> bool {
+        let lateness = now.since(nominal);
+        let Missed { most, within } = self.definition.missed;
+        lateness <= GRACE || (nth <= i128::from(most) && within.is_none_or(|within| lateness <= within))
+    }
+
+    // ---- what a store does to it, in its transactions
+
+    /// Applies a firing that was decided on this version; says which occurrences happen, given how many are alive.
+    #[must_use]
+    pub fn fired(&mut self, firing: Firing, living: usize) -> Vec<Timestamp> {
+        self.version += 1;
+        self.next = firing.next;
+        let mut happening = firing.occurrences;
+        if self.definition.overlap != Overlap::Allow {
+            // By 2. The first that may happen, happens; of the others the latest is owed.
+            let late = happening.split_off(happening.len().min(usize::from(living == 0)));
+            if self.definition.overlap == Overlap::Wait {
+                self.owed = late.last().copied().or(self.owed);
+            }
+        }
+        self.last = happening.last().copied().or(self.last);
+        happening
+    }
+
+    /// The last living occurrence is over: says which one is owed and happens now.
+    #[must_use]
+    pub fn next_after_end(&mut self, now: Timestamp) -> Option<Timestamp> {
+        if self.paused.is_some() {
+            return None;
+        }
+        let owed = self.owed.take();
+        if owed.is_some() {
+            self.last = owed;
+            self.version += 1;
+        } else if let (Cadence::Delay(delay), None) = (&self.definition.cadence, self.next) {
+            self.next = Some(now.after(*delay));
+            self.version += 1;
+        }
+        owed
+    }
+
+    /// Takes on another definition, if it is another.
+    pub fn redefine(&mut self, definition: NewSchedule, now: Timestamp) -> Saved {
+        if self.definition == definition {
+            return Saved::Unchanged;
+        }
+        self.next = Some(definition.first(now));
+        self.owed = None;
+        self.definition = definition;
+        self.version += 1;
+        Saved::Updated
+    }
+
+    /// Makes no more occurrences. What was owed is forgotten. Paused already, it stays as it is.
+    pub fn pause(&mut self, reason: String, now: Timestamp) {
+        if self.paused.is_none() {
+            self.paused = Some((now, reason));
+            self.owed = None;
+            self.version += 1;
+        }
+    }
+
+    /// Goes on, given how many occurrences are alive.
+    pub fn resume(&mut self, living: usize, now: Timestamp) {
+        if self.paused.take().is_some() {
+            self.version += 1;
+            // A fixed delay whose last occurrence was over during the pause.
+            if self.next.is_none() && living == 0 {
+                self.next = Some(now);
+            }
+        }
+    }
+
+    /// By 4 the grid is computed with, not walked along.
+    fn on_grid(
+        &self,
+        next: Timestamp,
+        period: Duration,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> (Vec<Timestamp>, Option<Timestamp>) {
+        let (origin, period) = (i128::from(next.as_micros()), period.as_micros().max(1).cast_signed());
+        let last = (i128::from(until.as_micros()) - origin) / period;
+        let point =
+            |n: i128| i64::try_from(origin + n * period).map_or(Timestamp::MAX, Timestamp::from_micros);
+        // Those that are on time, and as many of the others as are wanted.
+        let on_time = i128::try_from((GRACE + until.since(now)).as_micros()).unwrap_or(0) / period + 1;
+        let first = (last + 1 - on_time - i128::from(self.definition.missed.most)).max(0);
+        let come = (i128::from(now.as_micros()) - origin).div_euclid(period);
+        let wanted = (first..=last).filter(|n| *n > come || self.is_wanted(point(*n), now, come - n + 1));
+        (wanted.map(point).collect(), Some(point(last + 1)))
+    }
+}
+
+/// One step of a schedule, decided on what was seen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Firing {
+    /// The schedule.
+    pub name: String,
+    /// The version that was seen: if it is another by now, nothing happens.
+    pub version: i64,
+    /// Nominal times of the occurrences that happen now.
+    pub occurrences: Vec<Timestamp>,
+    /// The nominal time of the one after them.
+    pub next: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    fn every(seconds: u64, missed: Missed) -> ScheduleRecord {
+        let cadence = Cadence::Every(Duration::from_secs(seconds));
+        let schedule = NewSchedule { missed, ..NewSchedule::new("s", cadence, NewJob::new("k", "{}")) };
+        ScheduleRecord::saved(schedule, second(0))
+    }
+
+    fn fired(record: &ScheduleRecord, now: i64) -> (Vec<Timestamp>, Option<Timestamp>) {
+        let firing = record.firing(second(now), second(now)).expect("it is time");
+        (firing.occurrences, firing.next)
+    }
+
+    #[test]
+    fn a_grid_is_kept_and_what_was_missed_follows_the_policy() {
+        let at = |seconds: &[i64]| seconds.iter().map(|s| second(*s)).collect::<Vec<_>>();
+        let late = 47; // the points 10, 20, 30 and 40 have passed
+        assert_eq!(every(10, Missed::once()).firing(second(9), second(9)), None);
+        assert_eq!(
+            fired(&every(10, Missed::skip()), 10),
+            (at(&[10]), Some(second(20))),
+            "on time is not missed"
+        );
+        assert_eq!(fired(&every(10, Missed::skip()), late), (vec![], Some(second(50))));
+        assert_eq!(fired(&every(10, Missed::once()), late), (at(&[40]), Some(second(50))));
+        assert_eq!(fired(&every(10, Missed::all(3)), late), (at(&[20, 30, 40]), Some(second(50))));
+        assert_eq!(fired(&every(10, Missed::all(9)), late).0, at(&[10, 20, 30, 40]));
+        let within = Missed::all(9).within(Duration::from_secs(20));
+        assert_eq!(fired(&every(10, within), late).0, at(&[30, 40]));
+        assert_eq!(fired(&every(10, Missed::once()), 50).0, at(&[50]), "what is on time is one of them");
+    }
+
+    #[test]
+    fn what_comes_soon_is_fired_ahead() {
+        let firing = every(10, Missed::once()).firing(second(8), second(21)).unwrap();
+        assert_eq!((firing.occurrences, firing.next), (vec![second(10), second(20)], Some(second(30))));
+    }
+
+    #[test]
+    fn a_thousand_years_of_absence_cost_nothing() {
+        let record = every(1, Missed::all(5));
+        let now = 1_000 * 365 * 86_400;
+        let (occurrences, next) = fired(&record, now);
+        assert_eq!((occurrences.len(), next), (5, Some(second(now + 1))));
+        let end = record.firing(Timestamp::MAX, Timestamp::MAX).unwrap();
+        assert_eq!(end.next, Some(Timestamp::MAX));
+        let ages = every(1 << 60, Missed::once());
+        assert_eq!(ages.firing(Timestamp::MAX, Timestamp::MAX).unwrap().next, Some(Timestamp::MAX));
+    }
+
+    #[test]
+    fn a_fixed_delay_waits_for_the_end() {
+        let delay = NewSchedule::new("s", Cadence::Delay(Duration::from_secs(10)), NewJob::new("k", "{}"));
+        let record = ScheduleRecord::saved(delay.clone(), second(0));
+        assert_eq!(fired(&record, 10), (vec![second(10)], None));
+        let skip = ScheduleRecord::saved(NewSchedule { missed: Missed::skip(), ..delay }, second(0));
+        assert_eq!(fired(&skip, 20), (vec![], Some(second(30))));
+    }
+
+    #[test]
+    fn a_paused_schedule_does_not_fire() {
+        let paused = ScheduleRecord { paused: Some((second(1), String::new())), ..every(10, Missed::once()) };
+        assert_eq!(paused.firing(second(99), second(99)), None);
+    }
+
+    #[test]
+    fn schedules_that_make_no_sense_are_refused() {
+        let with =
+            |name: &str, period| NewSchedule::new(name, Cadence::Every(period), NewJob::new("k", "{}"));
+        assert!(with("", Duration::from_secs(1)).check().is_err());
+        assert!(with("s", Duration::from_micros(999)).check().unwrap_err().to_string().contains("999µs"));
+        with("s", Duration::from_millis(1)).check().unwrap();
+        let keyed = NewJob::new("k", "{}").unique("u", crate::OnConflict::Keep);
+        let schedule = NewSchedule { job: keyed, ..with("s", Duration::from_secs(1)) };
+        assert!(schedule.check().unwrap_err().to_string().contains("unique key"));
+    }
+}

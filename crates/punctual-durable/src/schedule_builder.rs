@@ -1,0 +1,137 @@
+//! How a schedule is described.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::job::NewJob;
+use crate::schedule::{Cadence, Missed, NewSchedule, Overlap};
+use crate::store::Saved;
+use crate::time::Timestamp;
+
+/// A schedule that is being described; see [`Client::schedule`].
+///
+/// Saving the same again is a no-op, so programs declare their schedules whenever they start.
+///
+/// ```
+/// use punctual::ManualClock;
+/// use punctual_durable::{Done, JobContext, Jobs, MemoryStore};
+/// use serde::{Deserialize, Serialize};
+/// use std::{sync::Arc, sync::mpsc, time::Duration};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct CloseBooks {}
+///
+/// let hour = Duration::from_secs(3600);
+/// let clock = ManualClock::new();
+/// let (sender, receiver) = mpsc::channel();
+/// let jobs = Jobs::on(Arc::new(MemoryStore::with_time(clock.clone())))
+///     .clock(clock.clone())
+///     .poll_interval(Duration::from_secs(60))
+///     .handle("close-books", move |_: CloseBooks, cx: &JobContext| {
+///         sender.send(cx.series().unwrap().1.to_string())?;
+///         Ok(Done)
+///     })
+///     .start()?;
+/// jobs.schedule("every-hour").every(hour).job(CloseBooks {}).save()?;
+/// clock.advance(2 * hour);
+/// assert_eq!(receiver.try_iter().collect::<Vec<_>>(), ["2000-01-01T01:00:00.000000Z", "2000-01-01T02:00:00.000000Z"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a schedule exists only when it is saved"]
+pub struct ScheduleBuilder<'a> {
+    client: &'a Client,
+    name: String,
+    cadence: Option<Cadence>,
+    start: Option<Timestamp>,
+    /// What is wrong with it is told when it is saved.
+    job: Option<Result<NewJob>>,
+    missed: Missed,
+    overlap: Overlap,
+}
+
+impl<'a> ScheduleBuilder<'a> {
+    pub(crate) fn new(client: &'a Client, name: &str) -> Self {
+        Self {
+            client,
+            name: name.to_owned(),
+            cadence: None,
+            start: None,
+            job: None,
+            missed: Missed::default(),
+            overlap: Overlap::default(),
+        }
+    }
+
+    /// Every `period`, on a grid that begins with [`start`](Self::start).
+    pub fn every(mut self, period: Duration) -> Self {
+        self.cadence = Some(Cadence::Every(period));
+        self
+    }
+
+    /// Each time `delay` after the last one was over.
+    pub fn with_delay(mut self, delay: Duration) -> Self {
+        self.cadence = Some(Cadence::Delay(delay));
+        self
+    }
+
+    /// When the first one happens. By default, one period after the schedule is saved for the first time.
+    pub fn start(mut self, time: SystemTime) -> Self {
+        self.start = Some(time.into());
+        self
+    }
+
+    /// What happens, by a payload whose type says which kind it is.
+    pub fn job<J: Serialize + 'static>(mut self, payload: J) -> Self {
+        self.job = Some(self.client.registry().new_job(&payload));
+        self
+    }
+
+    /// What happens, by the name of the kind and a payload.
+    pub fn job_as<J: Serialize>(mut self, kind: &str, payload: J) -> Self {
+        self.job = Some(self.client.registry().new_job_of(kind, &payload));
+        self
+    }
+
+    /// What if some were missed. Default: the latest of them happens, late.
+    pub fn missed(mut self, missed: Missed) -> Self {
+        self.missed = missed;
+        self
+    }
+
+    /// What if the last one is not over. Default: one waits for it.
+    pub fn overlap(mut self, overlap: Overlap) -> Self {
+        self.overlap = overlap;
+        self
+    }
+
+    /// Saves it. When this returns, it survives the death of the process.
+    ///
+    /// # Errors
+    /// If it is not said when or what, something of it makes no sense, or the store fails.
+    pub fn save(self) -> Result<Saved> {
+        let lacks = |what: &str| Error::invalid(format!("the schedule {:?} does not say {what}", self.name));
+        let cadence = self.cadence.ok_or_else(|| lacks("when"))?;
+        let job = self.job.ok_or_else(|| lacks("what"))??;
+        let schedule = NewSchedule {
+            start: self.start,
+            missed: self.missed,
+            overlap: self.overlap,
+            ..NewSchedule::new(self.name.clone(), cadence, job)
+        };
+        self.client.save(schedule)
+    }
+}
+
+impl fmt::Debug for ScheduleBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScheduleBuilder")
+            .field("name", &self.name)
+            .field("cadence", &self.cadence)
+            .field("job", &self.job)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,166 @@
+//! Schedules in the file: rows, and what they make of jobs. See `schedule.rs` for the rules.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::Sql;
+use super::rows::{text, ticket_of_new};
+use super::writes::Write;
+use crate::error::Result;
+use crate::job::Due;
+use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
+use crate::store::{Saved, ScheduleChange, Ticket};
+use crate::time::Timestamp;
+
+const COLUMNS: &str = "definition, next, last, owed, version, paused_at, paused_for";
+
+/// A definition that cannot be read is of a later version, or damaged: it is left alone, and so are the others.
+fn read(row: &Row<'_>) -> Sql<Option<ScheduleRecord>> {
+    let instant =
+        |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_micros));
+    let definition = text(row.get_ref(0)?).unwrap_or_default();
+    let Ok(definition) = serde_json::from_str(&definition) else { return Ok(None) };
+    let reason = text(row.get_ref(6)?).unwrap_or_default();
+    Ok(Some(ScheduleRecord {
+        definition,
+        next: instant(1)?,
+        last: instant(2)?,
+        owed: instant(3)?,
+        version: row.get(4)?,
+        paused: instant(5)?.map(|since| (since, reason)),
+    }))
+}
+
+fn all(connection: &Connection, condition: &str, until: Timestamp) -> Sql<Vec<ScheduleRecord>> {
+    let sql = format!("SELECT {COLUMNS} FROM punctual_schedule WHERE {condition} ORDER BY name");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let records = statement.query_map([until.as_micros()], read)?.collect::<Sql<Vec<_>>>()?;
+    Ok(records.into_iter().flatten().collect())
+}
+
+/// All schedules.
+pub(super) fn list(connection: &Connection) -> Sql<Vec<ScheduleRecord>> {
+    all(connection, "?1 = ?1", Timestamp::MAX)
+}
+
+/// Those that are not paused and have an occurrence due by `until`.
+pub(super) fn due(connection: &Connection, kinds: &[String], until: Timestamp) -> Sql<Vec<ScheduleRecord>> {
+    let mut due = all(connection, "paused_at IS NULL AND next IS NOT NULL AND next <= ?1", until)?;
+    due.retain(|record| kinds.contains(&record.definition.job.kind));
+    Ok(due)
+}
+
+impl Write<'_> {
+    fn schedule(&self, name: &str) -> Sql<Option<ScheduleRecord>> {
+        let sql = format!("SELECT {COLUMNS} FROM punctual_schedule WHERE name = ?1");
+        let found = self.connection.prepare_cached(&sql)?.query_row([name], read).optional()?;
+        Ok(found.flatten())
+    }
+
+    fn put_schedule(&self, record: &ScheduleRecord) -> Sql<()> {
+        let sql = "INSERT OR REPLACE INTO punctual_schedule (name, kind, definition, next, last, owed, version, \
+                   paused_at, paused_for) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let definition = serde_json::to_string(&record.definition)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        let micros = |instant: Option<Timestamp>| instant.map(Timestamp::as_micros);
+        let (since, reason) =
+            record.paused.as_ref().map(|(since, reason)| (since.as_micros(), reason)).unzip();
+        self.connection.prepare_cached(sql)?.execute(params![
+            record.definition.name,
+            record.definition.job.kind,
+            definition,
+            micros(record.next),
+            micros(record.last),
+            micros(record.owed),
+            record.version,
+            since,
+            reason,
+        ])?;
+        Ok(())
+    }
+
+    /// How many occurrences of a schedule are alive.
+    fn living(&self, schedule: &str) -> Sql<usize> {
+        let sql = "SELECT count(*) FROM punctual_job WHERE series = ?1 AND series IS NOT NULL AND state < 2";
+        let count: i64 = self.connection.prepare_cached(sql)?.query_row([schedule], |row| row.get(0))?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// Makes an occurrence an ordinary job.
+    fn occur(&self, record: &ScheduleRecord, nominal: Timestamp, due: Timestamp) -> Sql<Ticket> {
+        let job = record.definition.job.clone().due(Due::At(due));
+        let id = self.insert(&job, Some((&record.definition.name, nominal)))?;
+        Ok(ticket_of_new(id, due, &job))
+    }
+
+    pub(super) fn save_schedule(&self, schedule: NewSchedule) -> Result<Saved> {
+        let save = || -> Sql<Saved> {
+            let mut record = self.schedule(&schedule.name)?;
+            let saved = match &mut record {
+                Some(old) => old.redefine(schedule.clone(), self.now),
+                None => Saved::Created,
+            };
+            if saved != Saved::Unchanged {
+                self.put_schedule(&record.unwrap_or_else(|| ScheduleRecord::saved(schedule, self.now)))?;
+            }
+            Ok(saved)
+        };
+        self.sql(save())
+    }
+
+    pub(super) fn set_schedule(&self, name: &str, change: ScheduleChange) -> Result<bool> {
+        let set = || -> Sql<bool> {
+            if change == ScheduleChange::Remove {
+                return Ok(self
+                    .connection
+                    .execute("DELETE FROM punctual_schedule WHERE name = ?1", [name])?
+                    == 1);
+            }
+            let Some(mut record) = self.schedule(name)? else { return Ok(false) };
+            match change {
+                ScheduleChange::Pause(reason) => record.pause(reason, self.now),
+                ScheduleChange::Resume => record.resume(self.living(name)?, self.now),
+                ScheduleChange::Trigger | ScheduleChange::Remove => {
+                    self.occur(&record, self.now, self.now)?;
+                }
+            }
+            self.put_schedule(&record)?;
+            Ok(true)
+        };
+        self.sql(set())
+    }
+
+    pub(super) fn fire(&self, firings: Vec<Firing>) -> Result<Vec<Ticket>> {
+        let mut tickets = Vec::new();
+        for firing in firings {
+            tickets.extend(self.sql(self.fire_one(firing))?);
+        }
+        Ok(tickets)
+    }
+
+    fn fire_one(&self, firing: Firing) -> Sql<Vec<Ticket>> {
+        let Some(mut record) = self.schedule(&firing.name)? else { return Ok(Vec::new()) };
+        if record.version != firing.version || record.paused.is_some() {
+            return Ok(Vec::new());
+        }
+        let happening = record.fired(firing, self.living(&record.definition.name)?);
+        self.put_schedule(&record)?;
+        happening.into_iter().map(|nominal| self.occur(&record, nominal, nominal)).collect()
+    }
+
+    /// An occurrence is over.
+    pub(super) fn after_occurrence(&self, schedule: &str) -> Sql<()> {
+        if self.living(schedule)? > 0 {
+            return Ok(());
+        }
+        let Some(mut record) = self.schedule(schedule)? else { return Ok(()) };
+        let before = record.version;
+        let owed = record.next_after_end(self.now);
+        if record.version != before {
+            self.put_schedule(&record)?;
+        }
+        if let Some(nominal) = owed {
+            self.occur(&record, nominal, self.now)?;
+        }
+        Ok(())
+    }
+}
