@@ -68,6 +68,7 @@ impl Jobs {
                 concurrency: std::thread::available_parallelism().map_or(4, usize::from).saturating_mul(2),
                 poll: Duration::from_millis(100),
                 lease: Duration::from_secs(10),
+                retain: Duration::from_secs(7 * 86_400),
                 clock: Arc::new(SystemClock::new()),
                 observe: None,
             },
@@ -194,6 +195,13 @@ impl JobsBuilder {
     /// 10 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
+        self
+    }
+
+    /// How long jobs that are over are kept, to be looked at. Default a week. Dead ones stay until they are
+    /// [retried](Client::retry) or [purged](Client::purge).
+    pub fn retain(mut self, time: Duration) -> Self {
+        self.settings.retain = time;
         self
     }
 

@@ -713,6 +713,47 @@ fn two_nodes_share_a_schedule_and_no_occurrence_happens_twice() {
     bench.store.verify();
 }
 
+#[test]
+fn jobs_that_are_over_are_forgotten_in_time_and_the_dead_are_not() {
+    let bench = Bench::new();
+    let handler = |mail: Mail, _: &JobContext| match mail.to.as_str() {
+        "dead" => Err(JobError::permanent("no")),
+        _ => Ok(Done),
+    };
+    let jobs = bench.jobs().retain(HOUR).handle("mail", handler).start().unwrap();
+    let dead = jobs.enqueue(mail("dead")).send().unwrap().id();
+    jobs.enqueue_many(vec![mail("a"); 2_500]).unwrap();
+    bench.clock.advance(HOUR);
+    assert_eq!(jobs.find(&Filter::new().limit(9_999)).unwrap().len(), 2_501, "not a moment early");
+    bench.clock.advance(HOUR / 2);
+    let left = jobs.find(&Filter::new().limit(9_999)).unwrap();
+    assert_eq!((left.len(), left[0].id), (1, dead));
+    bench.end(jobs);
+}
+
+#[cfg(all(feature = "sqlite", unix))]
+#[test]
+fn what_another_process_enqueues_is_heard_at_once() {
+    let folder = folder::Folder::new();
+    let (sender, calls) = channel();
+    // On the machine's clock, with a look every hour: without the bell this test would not end.
+    let jobs = Jobs::open(&format!("sqlite:{}", folder.file("jobs.db").display()))
+        .unwrap()
+        .poll_interval(HOUR)
+        .observe(move |event| sender.send(event.to_string()).unwrap())
+        .handle("mail", |_: Mail, _: &JobContext| Ok(Done))
+        .start()
+        .unwrap();
+    assert_eq!(calls.recv().unwrap(), "claiming jobs");
+    let other = punctual_durable::SqliteStore::open(folder.file("jobs.db")).unwrap();
+    for _ in 0..3 {
+        let id = other.enqueue(vec![NewJob::new("mail", "{\"to\":\"x\"}")]).unwrap()[0].id();
+        assert_eq!(calls.recv().unwrap(), format!("mail job {id} is done"));
+    }
+    jobs.shutdown(HOUR).unwrap();
+    assert!(!folder.file("jobs.db-bell").exists(), "it is taken down");
+}
+
 /// A store that fails when told.
 #[derive(Debug)]
 struct Flaky {

@@ -67,6 +67,10 @@ const MOST_REPORTS: usize = 1_000;
 const MOST_TICKETS: usize = 10_000;
 /// Jobs rescued in one call.
 const MOST_RESCUED: usize = 500;
+/// Jobs forgotten in one call, how often that is done, and the pause between calls while there are more.
+const MOST_TRIMMED: usize = 1_000;
+const TRIM_EVERY: Duration = Duration::from_secs(600);
+const TRIM_PAUSE: Duration = Duration::from_millis(50);
 /// How long before its due time a job is claimed, at least and at most.
 const LEAD: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 /// Between attempts to reach a store that fails.
@@ -82,6 +86,8 @@ pub(crate) struct Settings {
     pub(crate) concurrency: usize,
     pub(crate) poll: Duration,
     pub(crate) lease: Duration,
+    /// How long jobs that are over are kept.
+    pub(crate) retain: Duration,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observe: Option<Observe>,
 }
@@ -119,6 +125,7 @@ struct State {
     /// How long exchanges take, about.
     pace: Duration,
     next_look: Tick,
+    next_trim: Tick,
     /// Failures of the store in a row, and when to try again.
     failures: u32,
     not_before: Tick,
@@ -180,6 +187,7 @@ impl Node {
             ahead: 0,
             pace: Duration::ZERO,
             next_look: Tick::ZERO,
+            next_trim: Tick::ZERO,
             failures: 0,
             not_before: Tick::ZERO,
             stirred: false,
@@ -197,6 +205,12 @@ impl Node {
             weak: weak.clone(),
             state: Mutex::new(state),
         });
+        let weak = node.weak.clone();
+        node.store.on_news(Arc::new(move || {
+            if let Some(node) = weak.upgrade() {
+                node.look_again();
+            }
+        }));
         node.stir();
         Ok(node)
     }
@@ -311,6 +325,7 @@ impl Node {
             let state = self.lock();
             let (phase, renew) = (state.phase, now >= state.lease.next_renewal());
             let look = phase == Phase::Active && now >= state.next_look;
+            let trim = phase == Phase::Active && now >= state.next_trim;
             drop(state);
             if renew {
                 self.renew(now)?;
@@ -320,6 +335,8 @@ impl Node {
                 self.exchange(sent, exchange)?;
             } else if look {
                 self.look(now)?;
+            } else if trim {
+                self.trim(now)?;
             } else {
                 return Ok(());
             }
@@ -390,6 +407,15 @@ impl Node {
             next_look = next_look.min(now.after(wait));
         }
         state.next_look = next_look;
+        Ok(())
+    }
+
+    /// Forgets jobs that have been over for long, some at a time.
+    fn trim(&self, now: Tick) -> Result<()> {
+        let before = self.store.now().before(self.settings.retain);
+        let trimmed = self.store.trim(before, MOST_TRIMMED)?;
+        let wait = if trimmed < MOST_TRIMMED { TRIM_EVERY } else { TRIM_PAUSE };
+        self.lock().next_trim = now.after(wait);
         Ok(())
     }
 
@@ -645,7 +671,7 @@ impl State {
         let mut next = match self.phase {
             Phase::Gone => return None,
             Phase::Standby | Phase::Draining => self.lease.next_renewal(),
-            Phase::Active => self.lease.next_renewal().min(self.next_look),
+            Phase::Active => self.lease.next_renewal().min(self.next_look).min(self.next_trim),
         };
         if self.phase == Phase::Active
             && let Some(first) = self.schedules.iter().filter_map(|record| record.next).min()

@@ -65,6 +65,7 @@ mod rules;
 mod sqlite;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Result;
@@ -89,6 +90,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The time by which everything here is due. Cheap, and never ahead of the clock that decides: a store on the
     /// far side of a network answers from the time in the last replies.
     fn now(&self) -> Timestamp;
+
+    /// Asks to be told when others may have changed something that a node would like to know. A courtesy: stores need
+    /// not, and nodes look from time to time. `wake` does not block, and may be called too often.
+    fn on_news(&self, wake: Arc<dyn Fn() + Send + Sync>) {
+        drop(wake);
+    }
 
     // ---- for everybody
 

@@ -12,10 +12,14 @@
 //! See `owner.rs`. [`renew`](Store::renew) answers `Active` to the node that has the file and `Standby` to every
 //! other. The lease that a node asks for does not matter: the system knows whether its process lives.
 //!
+//! # News
+//! A node hears of what its own process enqueues directly, and of what others do through a bell, see `bell.rs`.
+//!
 //! # Paths not taken
 //! *A table of finished jobs:* moving a row is a delete and an insert where an update does; the living are told from
 //! the dead by partial indexes. *Asynchronous commits:* they would lose the last jobs in a power cut, silently.
 
+mod bell;
 mod lines;
 mod owner;
 mod rows;
@@ -113,6 +117,16 @@ impl SqliteStore {
         self.writer.call(move |connection| work(&Write { connection, path: &path, now: time.now() }))
     }
 
+    /// As [`write`](Self::write), for what a node in another process may be waiting for.
+    fn write_news<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Write<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let result = self.write(work)?;
+        self.ownership.ring();
+        Ok(result)
+    }
+
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Sql<T>) -> Result<T> {
         let lock = || self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = lock().pop();
@@ -162,12 +176,16 @@ impl Store for SqliteStore {
         self.time.now()
     }
 
+    fn on_news(&self, wake: Arc<dyn Fn() + Send + Sync>) {
+        self.ownership.sleeper().set(wake);
+    }
+
     fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
         jobs.iter().try_for_each(NewJob::check)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        self.write(|write| write.enqueue(jobs))
+        self.write_news(|write| write.enqueue(jobs))
     }
 
     fn cancel(&self, ids: Vec<JobId>) -> Result<Vec<Cancelling>> {
@@ -175,11 +193,11 @@ impl Store for SqliteStore {
     }
 
     fn reschedule(&self, id: JobId, due: Due) -> Result<Moved> {
-        self.write(move |write| write.reschedule(id, due))
+        self.write_news(move |write| write.reschedule(id, due))
     }
 
     fn retry(&self, id: JobId, due: Due) -> Result<Moved> {
-        self.write(move |write| write.retry(id, due))
+        self.write_news(move |write| write.retry(id, due))
     }
 
     fn purge(&self, ids: Vec<JobId>) -> Result<usize> {
@@ -193,17 +211,17 @@ impl Store for SqliteStore {
     fn set_queue(&self, queue: &str, change: QueueChange) -> Result<()> {
         check_name("queue", queue, NewJob::MAX_NAME)?;
         let queue = queue.to_owned();
-        self.write(move |write| write.set_queue(&queue, &change))
+        self.write_news(move |write| write.set_queue(&queue, &change))
     }
 
     fn save_schedule(&self, schedule: NewSchedule) -> Result<Saved> {
         schedule.check()?;
-        self.write(|write| write.save_schedule(schedule))
+        self.write_news(|write| write.save_schedule(schedule))
     }
 
     fn set_schedule(&self, name: &str, change: ScheduleChange) -> Result<bool> {
         let name = name.to_owned();
-        self.write(move |write| write.set_schedule(&name, change))
+        self.write_news(move |write| write.set_schedule(&name, change))
     }
 
     fn schedules(&self) -> Result<Vec<ScheduleRecord>> {

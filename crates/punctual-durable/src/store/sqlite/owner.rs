@@ -16,18 +16,23 @@ use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::bell::{self, Bell, Sleeper};
 use crate::error::{Error, Result};
 use crate::job::NodeId;
 
 #[derive(Debug)]
 pub(super) struct Ownership {
     path: PathBuf,
+    bell: PathBuf,
     held: Mutex<Option<Held>>,
+    sleeper: Sleeper,
 }
 
 #[derive(Debug)]
 struct Held {
     node: NodeId,
+    /// Taken down before the lock is released.
+    _bell: Option<Bell>,
     /// Unlocked by being closed.
     _file: File,
 }
@@ -36,7 +41,20 @@ impl Ownership {
     pub(super) fn of(database: &Path) -> Self {
         let mut path = database.as_os_str().to_owned();
         path.push("-owner");
-        Self { path: path.into(), held: Mutex::new(None) }
+        let (bell, sleeper) = (bell::path_beside(database), Sleeper::default());
+        Self { path: path.into(), bell, held: Mutex::new(None), sleeper }
+    }
+
+    /// Whom to wake when somebody else has changed the file.
+    pub(super) fn sleeper(&self) -> &Sleeper {
+        &self.sleeper
+    }
+
+    /// Tells whoever has the file that it has been changed, unless that is ourselves.
+    pub(super) fn ring(&self) {
+        if self.lock().is_none() {
+            bell::ring(&self.bell);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Held>> {
@@ -65,11 +83,14 @@ impl Ownership {
         // For people who wonder who has it. The lock does not depend on it.
         let _ = file.set_len(0).and_then(|()| file.rewind());
         let _ = writeln!(file, "process {} {node:?}", std::process::id());
-        *held = Some(Held { node, _file: file });
+        let bell = Bell::hang(&self.bell, self.sleeper.clone());
+        *held = Some(Held { node, _bell: bell, _file: file });
         Ok(true)
     }
 
     pub(super) fn give_up(&self, node: NodeId) {
-        self.lock().take_if(|held| held.node == node);
+        // Dropped without the lock: the bell waits for its listener, who may be calling us.
+        let held = self.lock().take_if(|held| held.node == node);
+        drop(held);
     }
 }
