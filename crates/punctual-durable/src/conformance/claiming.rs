@@ -166,6 +166,13 @@ pub fn a_peek_shows_the_earliest_and_says_when_to_look_again(subject: &mut dyn S
     subject.clock().advance(LEASE / 2);
     hand.renew();
     assert_eq!(dues(hand.peek(second(1), 9)).0, [second(1)], "time does not change what is shown");
+    for (after, shown, overdue) in [(0, 1..4, false), (1, 2..4, true), (3, 4..4, true)] {
+        let peek = Peek::new(kinds(), second(3), 9).after(second(after));
+        let peeked = hand.store.peek(&peek).unwrap();
+        let tickets: Vec<_> = peeked.tickets.iter().map(|ticket| ticket.due).collect();
+        assert_eq!(tickets, shown.map(second).collect::<Vec<_>>());
+        assert_eq!((peeked.next, peeked.overdue), (Some(second(4)), overdue));
+    }
 }
 
 /// An empty store is a store.

@@ -387,13 +387,18 @@ impl Node {
 
     /// Looks ahead, three times as far as it is to the next look: every job is seen at least twice before it is due.
     fn look(&self, now: Tick) -> Result<()> {
-        let until = self.store.now().after(self.settings.poll.saturating_mul(3));
-        let peeked = self.store.peek(&Peek::new(Arc::clone(&self.kinds), until, MOST_TICKETS))?;
+        let from = self.store.now();
+        let until = from.after(self.settings.poll.saturating_mul(3));
+        let peek = Peek::new(Arc::clone(&self.kinds), until, MOST_TICKETS).after(from);
+        let peeked = self.store.peek(&peek)?;
         let schedules = self.store.due_schedules(&self.kinds, until)?;
         let store_now = self.store.now();
         let mut state = self.lock();
         let seen = peeked.tickets.len();
         state.schedules = schedules;
+        if peeked.overdue {
+            state.front.suspect_backlog();
+        }
         for ticket in peeked.tickets {
             // What we hold was claimed after it was seen.
             if !state.held.contains_key(&ticket.id) {

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -309,13 +310,22 @@ impl State {
         Some(self.claim(node, ticket.id, now))
     }
 
-    /// Waiting jobs due by `until` in lines that are eligible, at most `most` of each lane and no more of a queue
+    /// Waiting jobs due after `after` and by `until` in lines that are eligible, at most `most` of each lane and no more of a queue
     /// than it has room for, by lane and due time.
-    fn due(&self, kinds: &[String], until: Timestamp, most: usize) -> [Vec<(Timestamp, JobId)>; 4] {
+    fn due(
+        &self,
+        kinds: &[String],
+        after: Option<Timestamp>,
+        until: Timestamp,
+        most: usize,
+    ) -> [Vec<(Timestamp, JobId)>; 4] {
         let mut lanes: [Vec<(Timestamp, JobId, &str)>; 4] = Default::default();
         for ((queue, kind, lane), jobs) in &self.waiting {
             if kinds.contains(kind) && self.room(queue) > 0 {
-                let due = jobs.iter().take_while(|(due, _)| *due <= until).take(most);
+                let from = after
+                    .map_or(Bound::Unbounded, |after| Bound::Excluded((after, JobId::from_i64(i64::MAX))));
+                let due =
+                    jobs.range((from, Bound::Unbounded)).take_while(|(due, _)| *due <= until).take(most);
                 lanes[lane.index()].extend(due.map(|(due, id)| (*due, *id, queue.as_str())));
             }
         }
@@ -333,7 +343,7 @@ impl State {
     }
 
     fn sweep(&mut self, node: NodeId, kinds: &[String], most: usize, now: Timestamp) -> Vec<JobRecord> {
-        let lanes = self.due(kinds, now, most);
+        let lanes = self.due(kinds, None, now, most);
         let places = share(most, std::array::from_fn(|lane| lanes[lane].len()));
         let chosen: Vec<JobId> = (lanes.iter().zip(places))
             .flat_map(|(jobs, places)| jobs.iter().take(places).map(|(_, id)| *id))
@@ -572,7 +582,7 @@ impl Store for MemoryStore {
     fn peek(&self, peek: &Peek) -> Result<Peeked> {
         let state = self.lock();
         let mut due: Vec<(Timestamp, JobId)> =
-            state.due(&peek.kinds, peek.until, peek.most.saturating_add(1)).concat();
+            state.due(&peek.kinds, peek.after, peek.until, peek.most.saturating_add(1)).concat();
         due.sort_unstable();
         let beyond = due.get(peek.most).map(|(due, _)| *due);
         due.truncate(peek.most);
@@ -585,7 +595,8 @@ impl Store for MemoryStore {
             });
             later.min()
         });
-        Ok(Peeked::new(tickets, next))
+        let before = |after| state.due(&peek.kinds, None, after, 1).iter().any(|lane| !lane.is_empty());
+        Ok(Peeked::new(tickets, next).overdue(peek.after.is_some_and(before)))
     }
 
     fn exchange(&self, node: NodeId, exchange: Exchange) -> Result<Exchanged> {

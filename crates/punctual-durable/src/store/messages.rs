@@ -237,6 +237,8 @@ pub enum Tenure {
 pub struct Peek {
     /// The kinds it can run.
     pub kinds: Arc<[String]>,
+    /// From when on it looks: overdue jobs are swept, not peeked at. `None` is from the beginning.
+    pub after: Option<Timestamp>,
     /// How far it looks.
     pub until: Timestamp,
     /// How many it can remember.
@@ -247,7 +249,14 @@ impl Peek {
     /// A look at the jobs of `kinds` due by `until`, at most `most`.
     #[must_use]
     pub fn new(kinds: Arc<[String]>, until: Timestamp, most: usize) -> Self {
-        Self { kinds, until, most }
+        Self { kinds, after: None, until, most }
+    }
+
+    /// The same look, at what is due after that instant.
+    #[must_use]
+    pub fn after(mut self, after: Timestamp) -> Self {
+        self.after = Some(after);
+        self
     }
 }
 
@@ -259,13 +268,22 @@ pub struct Peeked {
     pub tickets: Vec<Ticket>,
     /// When the earliest job that is not among them is due.
     pub next: Option<Timestamp>,
+    /// Whether a job is due at or before the instant from which it looked.
+    pub overdue: bool,
 }
 
 impl Peeked {
     /// An answer.
     #[must_use]
     pub fn new(tickets: Vec<Ticket>, next: Option<Timestamp>) -> Self {
-        Self { tickets, next }
+        Self { tickets, next, overdue: false }
+    }
+
+    /// The same answer, and whether a job is due before.
+    #[must_use]
+    pub fn overdue(mut self, overdue: bool) -> Self {
+        self.overdue = overdue;
+        self
     }
 }
 

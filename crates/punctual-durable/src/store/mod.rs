@@ -216,8 +216,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// If the store fails.
     fn leave(&self, node: NodeId) -> Result<()>;
 
-    /// What comes due: at most `most` waiting jobs of the `kinds` that are due by `until`, earliest first, leaving
-    /// out queues that are paused or full; and when the next one after these is due.
+    /// What comes due: at most `most` waiting jobs of the `kinds` that are due `after` that instant and by `until`,
+    /// earliest first, leaving out queues that are paused or full; when the next one after these is due; and whether
+    /// there are any before.
     ///
     /// # Errors
     /// If the store fails.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
 
+use super::Sql;
 use crate::job::JobId;
 use crate::lane::Lane;
 use crate::time::Timestamp;
@@ -17,18 +18,26 @@ pub(super) struct Lines {
     full: Vec<i64>,
 }
 
-struct Line {
+pub(super) struct Line {
     id: i64,
-    queue: String,
-    lane: Lane,
+    pub(super) queue: String,
+    pub(super) kind: String,
+    pub(super) lane: Lane,
 }
 
-/// A waiting job: when it is due, and its id.
-pub(super) type Waiting = (Timestamp, JobId);
+/// A waiting job, as the index shows it. Ordered by due time, then id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Waiting {
+    pub(super) due: Timestamp,
+    pub(super) id: JobId,
+    pub(super) version: i64,
+    /// The place of its line among the eligible.
+    line: usize,
+}
 
 impl Lines {
     /// The lines of these kinds in queues that are neither paused nor full.
-    pub(super) fn eligible(connection: &Connection, kinds: &[String]) -> rusqlite::Result<Self> {
+    pub(super) fn eligible(connection: &Connection, kinds: &[String]) -> Sql<Self> {
         let mut statement = connection.prepare_cached(
             "SELECT l.id, l.queue, l.kind, l.lane, q.most FROM punctual_line l
              JOIN punctual_queue q ON q.name = l.queue WHERE q.paused_at IS NULL",
@@ -36,10 +45,10 @@ impl Lines {
         let mut rows = statement.query([])?;
         let (mut lines, mut room) = (Vec::new(), HashMap::new());
         while let Some(row) = rows.next()? {
-            let known = row.get_ref(2)?.as_str().is_ok_and(|kind| kinds.iter().any(|known| known == kind));
-            if !known {
+            let kind = row.get_ref(2)?.as_str().ok();
+            let Some(kind) = kind.and_then(|kind| kinds.iter().find(|known| *known == kind)).cloned() else {
                 continue;
-            }
+            };
             let queue: String = row.get(1)?;
             if let Some(most) = row.get::<_, Option<i64>>(4)?
                 && !room.contains_key(&queue)
@@ -48,48 +57,51 @@ impl Lines {
                 room.insert(queue.clone(), usize::try_from(most).unwrap_or(0).saturating_sub(claimed));
             }
             let lane = Lane::from_index(usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0));
-            lines.push(Line { id: row.get(0)?, queue, lane });
+            lines.push(Line { id: row.get(0)?, queue, kind, lane });
         }
         let (lines, full): (Vec<Line>, Vec<Line>) =
             lines.into_iter().partition(|line| room.get(&line.queue).is_none_or(|room| *room > 0));
         Ok(Self { lines, room, full: full.into_iter().map(|line| line.id).collect() })
     }
 
-    /// Waiting jobs due by `until`, at most `most` of each lane and no more of a queue than it has room for, by
-    /// lane and then in order.
+    /// Waiting jobs due after `after` and by `until`, at most `most` of each lane and no more of a queue than it has
+    /// room for, by lane and then in order.
     pub(super) fn due(
         &self,
         connection: &Connection,
+        after: Option<Timestamp>,
         until: Timestamp,
         most: usize,
-    ) -> rusqlite::Result<[Vec<Waiting>; 4]> {
-        let mut lanes: [Vec<(Timestamp, JobId, &str)>; 4] = Default::default();
+    ) -> Sql<[Vec<Waiting>; 4]> {
+        let mut lanes: [Vec<Waiting>; 4] = Default::default();
         let mut statement = connection.prepare_cached(
-            "SELECT due, id FROM punctual_job WHERE line = ?1 AND state = 0 AND due <= ?2
-             ORDER BY due, id LIMIT ?3",
+            "SELECT due, id, version FROM punctual_job INDEXED BY punctual_job_waiting
+             WHERE line = ?1 AND state = 0 AND due >= ?2 AND due <= ?3 ORDER BY due, id LIMIT ?4",
         )?;
+        let from = after.map_or(i64::MIN, |after| after.as_micros().saturating_add(1));
         let limit = i64::try_from(most).unwrap_or(i64::MAX);
-        for line in &self.lines {
-            let mut rows = statement.query(params![line.id, until.as_micros(), limit])?;
+        for (place, line) in self.lines.iter().enumerate() {
+            let mut rows = statement.query(params![line.id, from, until.as_micros(), limit])?;
             while let Some(row) = rows.next()? {
                 let (due, id) = (Timestamp::from_micros(row.get(0)?), JobId::from_i64(row.get(1)?));
-                lanes[line.lane.index()].push((due, id, line.queue.as_str()));
+                lanes[line.lane.index()].push(Waiting { due, id, version: row.get(2)?, line: place });
             }
         }
         let mut room = self.room.clone();
-        Ok(lanes.map(|mut jobs| {
+        for jobs in &mut lanes {
             jobs.sort_unstable();
-            jobs.retain(|(_, _, queue)| take_place(&mut room, queue));
-            jobs.into_iter().take(most).map(|(due, id, _)| (due, id)).collect()
-        }))
+            jobs.retain(|job| take_place(&mut room, &self.line_of(job).queue));
+            jobs.truncate(most);
+        }
+        Ok(lanes)
+    }
+
+    pub(super) fn line_of(&self, job: &Waiting) -> &Line {
+        &self.lines[job.line]
     }
 
     /// When the first job after `after` is due.
-    pub(super) fn next(
-        &self,
-        connection: &Connection,
-        after: Timestamp,
-    ) -> rusqlite::Result<Option<Timestamp>> {
+    pub(super) fn next(&self, connection: &Connection, after: Timestamp) -> Sql<Option<Timestamp>> {
         let mut statement = connection
             .prepare_cached("SELECT min(due) FROM punctual_job WHERE line = ?1 AND state = 0 AND due > ?2")?;
         let mut first: Option<i64> = None;
@@ -104,24 +116,32 @@ impl Lines {
     /// Whether something is due that is left out because its queue is full.
     ///
     /// A queue with a limit that has room left may be counted, too: one look too many, and no harm.
-    pub(super) fn is_crowded(&self, connection: &Connection, now: Timestamp) -> rusqlite::Result<bool> {
-        let limited =
-            self.lines.iter().filter(|line| self.room.contains_key(&line.queue)).map(|line| line.id);
-        let sql = "SELECT 1 FROM punctual_job WHERE line = ?1 AND state = 0 AND due <= ?2 LIMIT 1";
-        let mut statement = connection.prepare_cached(sql)?;
-        for line in self.full.iter().copied().chain(limited) {
-            if statement.exists(params![line, now.as_micros()])? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    pub(super) fn is_crowded(&self, connection: &Connection, now: Timestamp) -> Sql<bool> {
+        let limited = self.lines.iter().filter(|line| self.room.contains_key(&line.queue));
+        any_due(connection, self.full.iter().copied().chain(limited.map(|line| line.id)), now)
     }
 
-    /// Whether a job of that line may be claimed; if so, its place is taken.
-    pub(super) fn admit(&mut self, line: i64) -> bool {
-        let Some(line) = self.lines.iter().find(|eligible| eligible.id == line) else { return false };
-        take_place(&mut self.room, &line.queue)
+    /// Whether a job is due by `now`.
+    pub(super) fn is_overdue(&self, connection: &Connection, now: Timestamp) -> Sql<bool> {
+        any_due(connection, self.lines.iter().map(|line| line.id), now)
     }
+
+    /// The line of that number, if a job of it may be claimed; then its place is taken.
+    pub(super) fn admit(&mut self, line: i64) -> Option<&Line> {
+        let line = self.lines.iter().find(|eligible| eligible.id == line)?;
+        take_place(&mut self.room, &line.queue).then_some(line)
+    }
+}
+
+fn any_due(connection: &Connection, lines: impl Iterator<Item = i64>, now: Timestamp) -> Sql<bool> {
+    let sql = "SELECT 1 FROM punctual_job WHERE line = ?1 AND state = 0 AND due <= ?2 LIMIT 1";
+    let mut statement = connection.prepare_cached(sql)?;
+    for line in lines {
+        if statement.exists(params![line, now.as_micros()])? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A place in a queue, if it has a limit.
@@ -137,7 +157,7 @@ fn take_place(room: &mut HashMap<String, usize>, queue: &str) -> bool {
 }
 
 /// How many jobs of a queue are claimed. Claimed jobs are few: they have an index of their own.
-fn claimed(connection: &Connection, queue: &str) -> rusqlite::Result<usize> {
+fn claimed(connection: &Connection, queue: &str) -> Sql<usize> {
     let mut statement = connection.prepare_cached(
         "SELECT count(*) FROM punctual_job j INDEXED BY punctual_job_claimed
          JOIN punctual_line l ON l.id = j.line WHERE j.state = 1 AND l.queue = ?1",

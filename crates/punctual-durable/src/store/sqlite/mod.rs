@@ -36,7 +36,7 @@ use std::time::Duration;
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, params_from_iter};
 
-use self::lines::Lines;
+use self::lines::{Lines, Waiting};
 use self::owner::Ownership;
 use self::writer::Writer;
 use self::writes::Write;
@@ -298,16 +298,22 @@ impl Store for SqliteStore {
             // One snapshot for all lines.
             let snapshot = connection.unchecked_transaction()?;
             let lines = Lines::eligible(&snapshot, &peek.kinds)?;
-            let mut due = lines.due(&snapshot, peek.until, peek.most.saturating_add(1))?.concat();
+            let mut due = lines.due(&snapshot, peek.after, peek.until, peek.most.saturating_add(1))?.concat();
             due.sort_unstable();
             let next = match due.get(peek.most) {
-                Some((due, _)) => Some(*due),
+                Some(job) => Some(job.due),
                 None => lines.next(&snapshot, peek.until)?,
             };
             due.truncate(peek.most);
-            let tickets = due.into_iter().map(|(_, id)| rows::find_ticket(&snapshot, id));
-            let tickets = tickets.collect::<Sql<Vec<Option<Ticket>>>>()?;
-            Ok(Peeked::new(tickets.into_iter().flatten().collect(), next))
+            let ticket = |job: Waiting| {
+                let Waiting { id, version, due, .. } = job;
+                Ticket { id, version, due, lane: lines.line_of(&job).lane }
+            };
+            let overdue = match peek.after {
+                Some(after) => lines.is_overdue(&snapshot, after)?,
+                None => false,
+            };
+            Ok(Peeked::new(due.into_iter().map(ticket).collect(), next).overdue(overdue))
         })
     }
 

@@ -18,6 +18,10 @@ pub(super) const COLUMNS: &str = "j.id, l.queue, l.kind, l.lane, j.state, j.due,
      j.max_attempts, j.max_crashes, j.on_lost, j.timeout, j.uniq, j.created, j.owner, j.fence, j.claimed, j.cancel, \
      j.finished, j.note, j.payload, j.series, j.nominal";
 
+/// The same columns of the row that a statement has changed, with queue, kind and lane as parameters 5, 6 and 7.
+pub(super) const RETURNING: &str = "id, ?5, ?6, ?7, state, due, version, attempt, crashes, max_attempts, max_crashes, \
+     on_lost, timeout, uniq, created, owner, fence, claimed, cancel, finished, note, payload, series, nominal";
+
 pub(super) fn state_number(state: JobState) -> i64 {
     match state {
         JobState::Scheduled => 0,
@@ -107,17 +111,6 @@ pub(super) fn find(connection: &Connection, id: JobId) -> rusqlite::Result<Optio
 
 pub(super) fn ticket(job: &JobRecord) -> Ticket {
     Ticket { id: job.id, version: job.version, due: job.due, lane: job.lane }
-}
-
-/// The ticket of a waiting job.
-pub(super) fn find_ticket(connection: &Connection, id: JobId) -> rusqlite::Result<Option<Ticket>> {
-    let sql = "SELECT j.version, j.due, l.lane FROM punctual_job j JOIN punctual_line l ON l.id = j.line \
-               WHERE j.id = ?1 AND j.state = 0";
-    let read = |row: &Row<'_>| {
-        let lane = Lane::from_index(usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0));
-        Ok(Ticket { id, version: row.get(0)?, due: Timestamp::from_micros(row.get(1)?), lane })
-    };
-    connection.prepare_cached(sql)?.query_row([id.as_i64()], read).optional()
 }
 
 /// The ticket of a job that has just been accepted.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::lines::Lines;
+use super::lines::{Line, Lines};
 use super::rows::{self, micros, on_lost_number, state_number};
 use super::{Sql, failed};
 use crate::error::{Error, Result};
@@ -246,6 +246,9 @@ impl Write<'_> {
     }
 
     fn record(&self, node: NodeId, report: &Report) -> Sql<Recorded> {
+        if let Some(recorded) = self.record_done(node, report)? {
+            return Ok(recorded);
+        }
         let Some(job) = rows::find(self.connection, report.id)? else { return Ok(Recorded::Stale) };
         match (job.owner == Some(node) && job.fence == report.fence, job.state) {
             (false, _) => Ok(Recorded::Stale),
@@ -257,6 +260,19 @@ impl Write<'_> {
             }
             (true, _) => Ok(Recorded::Already),
         }
+    }
+
+    /// The way of most reports, in one statement: the job is done, and belongs to no schedule. What the rules say of
+    /// that depends on nothing else in the row.
+    fn record_done(&self, node: NodeId, report: &Report) -> Sql<Option<Recorded>> {
+        if report.verdict != Verdict::Done {
+            return Ok(None);
+        }
+        let sql = "UPDATE punctual_job SET state = 2, version = version + 1, cancel = 0, finished = ?4, payload = NULL \
+                   WHERE id = ?1 AND state = 1 AND owner = ?2 AND fence = ?3 AND series IS NULL RETURNING due";
+        let key = [report.id.as_i64(), node.as_i64(), report.fence.as_i64(), self.now.as_micros()];
+        let due = self.connection.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
+        Ok(due.map(|due| Recorded::As(JobState::Done, Timestamp::from_micros(due))))
     }
 
     /// Moves a claimed job on, as the rules have decided.
@@ -319,17 +335,17 @@ impl Write<'_> {
             let mut statement = self.connection.prepare_cached(sql)?;
             let key = [ticket.id.as_i64(), ticket.version];
             let line: Option<i64> = statement.query_row(key, |row| row.get(0)).optional()?;
-            if line.is_some_and(|line| lines.admit(line)) {
-                claimed.extend(self.claim(node, ticket.id, &mut fence)?);
+            if let Some(line) = line.and_then(|line| lines.admit(line)) {
+                claimed.extend(self.claim(node, ticket.id, line, &mut fence)?);
             }
         }
         let mut swept = 0;
         if exchange.sweep > 0 {
-            let lanes = lines.due(self.connection, self.now, exchange.sweep)?;
+            let lanes = lines.due(self.connection, None, self.now, exchange.sweep)?;
             let places = share(exchange.sweep, std::array::from_fn(|lane| lanes[lane].len()));
             for (jobs, places) in lanes.iter().zip(places) {
-                for (_, id) in jobs.iter().take(places) {
-                    claimed.extend(self.claim(node, *id, &mut fence)?);
+                for job in jobs.iter().take(places) {
+                    claimed.extend(self.claim(node, job.id, lines.line_of(job), &mut fence)?);
                     swept += 1;
                 }
             }
@@ -342,13 +358,17 @@ impl Write<'_> {
         Ok((claimed, swept < exchange.sweep, crowded))
     }
 
-    fn claim(&self, node: NodeId, id: JobId, fence: &mut i64) -> Sql<Option<JobRecord>> {
+    fn claim(&self, node: NodeId, id: JobId, line: &Line, fence: &mut i64) -> Sql<Option<JobRecord>> {
         *fence += 1;
-        let sql = "UPDATE punctual_job SET state = 1, owner = ?2, fence = ?3, claimed = ?4, attempt = attempt + 1, \
-                   version = version + 1 WHERE id = ?1 AND state = 0";
-        let (id_number, node) = (id.as_i64(), node.as_i64());
-        self.connection.prepare_cached(sql)?.execute([id_number, node, *fence, self.now.as_micros()])?;
-        rows::find(self.connection, id)
+        let sql = format!(
+            "UPDATE punctual_job SET state = 1, owner = ?2, fence = ?3, claimed = ?4, attempt = attempt + 1, \
+             version = version + 1 WHERE id = ?1 AND state = 0 RETURNING {}",
+            rows::RETURNING
+        );
+        let lane = i64::try_from(line.lane.index()).unwrap_or(0);
+        let (id, node, now) = (id.as_i64(), node.as_i64(), self.now.as_micros());
+        let values = params![id, node, *fence, now, line.queue, line.kind, lane];
+        self.connection.prepare_cached(&sql)?.query_row(values, rows::read).optional()
     }
 
     pub(super) fn rescue(&self, node: NodeId, most: usize) -> Result<Vec<Rescued>> {

@@ -48,7 +48,8 @@ CREATE TABLE punctual_job (
     payload      TEXT              -- last, so that the rest is read without it
 );
 
-CREATE INDEX punctual_job_waiting ON punctual_job (line, due, id) WHERE state = 0;
+-- With the version, so that nodes can look ahead in the index alone.
+CREATE INDEX punctual_job_waiting ON punctual_job (line, due, id, version) WHERE state = 0;
 CREATE INDEX punctual_job_claimed ON punctual_job (id) WHERE state = 1;
 CREATE INDEX punctual_job_dead ON punctual_job (id) WHERE state = 5;
 CREATE INDEX punctual_job_over ON punctual_job (finished, id) WHERE state IN (2, 3, 4);
