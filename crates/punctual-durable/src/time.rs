@@ -113,7 +113,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
 /// It may be set, forward and back, as wall clocks are: whoever waits for an instant looks again on waking.
 pub trait TimeSource: fmt::Debug + Send + Sync + 'static {
     /// The present instant. Cheap, and never blocks.
-    fn now(&self) -> Timestamp;
+    fn timestamp(&self) -> Timestamp;
 }
 
 /// The machine's own time of day.
@@ -123,22 +123,22 @@ pub struct SystemTimeSource;
 
 impl TimeSource for SystemTimeSource {
     #[expect(clippy::disallowed_methods, reason = "this is the source")]
-    fn now(&self) -> Timestamp {
+    fn timestamp(&self) -> Timestamp {
         SystemTime::now().into()
     }
 }
 
 /// In tests a manual clock is also a time of day: it starts at 2000-01-01T00:00:00Z.
 impl TimeSource for ManualClock {
-    fn now(&self) -> Timestamp {
+    fn timestamp(&self) -> Timestamp {
         let year_2000 = Timestamp::from_micros(946_684_800_000_000);
-        Timestamp(year_2000.0.saturating_add_unsigned(Clock::now(self).as_nanos() / 1_000))
+        Timestamp(year_2000.0.saturating_add_unsigned(self.now().as_nanos() / 1_000))
     }
 }
 
 impl<T: TimeSource + ?Sized> TimeSource for Arc<T> {
-    fn now(&self) -> Timestamp {
-        (**self).now()
+    fn timestamp(&self) -> Timestamp {
+        (**self).timestamp()
     }
 }
 

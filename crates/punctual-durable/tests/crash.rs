@@ -133,7 +133,7 @@ impl SideLog {
     }
 
     fn write(&self, what: &str, cx: &JobContext) {
-        let (now, process) = (SystemTimeSource::default().now().as_micros(), std::process::id());
+        let (now, process) = (SystemTimeSource::default().timestamp().as_micros(), std::process::id());
         let line = format!("{what} {} {} {} {now} {process}\n", cx.id(), cx.fence(), cx.due().as_micros());
         (&self.0).write_all(line.as_bytes()).unwrap();
     }

@@ -4,7 +4,7 @@
 mod folder;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use punctual_durable::{
     Backoff, Cancelling, Client, Done, Enqueued, Error, Exchange, Failure, Filter, Firing, JobContext,
     JobError, JobId, JobRecord, JobState, Jobs, JobsBuilder, KindOptions, MemoryStore, Moved, NewJob,
     NewSchedule, NodeId, OnConflict, Outcome, Peek, Peeked, QueueChange, QueueRecord, Renewal, Rescued,
-    Result, Saved, ScheduleChange, ScheduleRecord, Stop, Store, Ticket, Timestamp,
+    Result, Saved, ScheduleChange, ScheduleRecord, Stop, Store, Ticket, TimeSource, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -752,6 +752,36 @@ fn what_another_process_enqueues_is_heard_at_once() {
     }
     jobs.shutdown(HOUR).unwrap();
     assert!(!folder.file("jobs.db-bell").exists(), "it is taken down");
+}
+
+#[test]
+fn a_clock_that_is_set_back_starts_nothing_early_and_set_forward_again_nothing_late() {
+    let bench = Bench::new();
+    let wall = Wall(bench.clock.clone(), Arc::new(AtomicI64::new(0)));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::with_time(wall.clone()));
+    let (handler, calls) = recorder(&bench.clock);
+    let jobs = bench.on(store.clone()).handle("mail", handler).start().unwrap();
+    jobs.enqueue(mail("a")).after(10 * SECOND).send().unwrap();
+    // Claimed a few milliseconds before it is due; then the clock is set back.
+    bench.clock.advance(Duration::from_millis(9_998));
+    assert_eq!(store.find(&Filter::new().state(JobState::Claimed)).unwrap().len(), 1);
+    wall.1.store(-100_000_000, Ordering::SeqCst);
+    bench.clock.advance(20 * SECOND);
+    assert_eq!(calls.try_iter().count(), 0, "not due by the store's clock");
+    wall.1.store(0, Ordering::SeqCst);
+    bench.clock.advance(SECOND);
+    assert_eq!(calls.try_iter().count(), 1, "noticed within a second");
+    jobs.shutdown(Duration::ZERO).unwrap();
+}
+
+/// A time of day that can be set.
+#[derive(Clone, Debug)]
+struct Wall(ManualClock, Arc<AtomicI64>);
+
+impl TimeSource for Wall {
+    fn timestamp(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.timestamp().as_micros() + self.1.load(Ordering::SeqCst))
+    }
 }
 
 /// A store that fails when told.

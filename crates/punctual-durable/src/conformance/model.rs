@@ -13,9 +13,10 @@ use punctual::{Clock, ManualClock};
 use super::{KIND, LEASE, Subject};
 use crate::job::{Due, Fence, JobId, JobRecord, Limits, NewJob, NodeId, OnConflict, OnLost};
 use crate::lane::Lane;
+use crate::schedule::{Cadence, Missed, NewSchedule, Overlap};
 use crate::store::{
-    Cancelling, Enqueued, Exchange, Filter, MemoryStore, Moved, Peek, QueueChange, Report, Store, Ticket,
-    Verdict,
+    Cancelling, Enqueued, Exchange, Filter, MemoryStore, Moved, Peek, QueueChange, Report, ScheduleChange,
+    Store, Ticket, Verdict,
 };
 
 /// Steps of one program. Long enough that queues fill, keys clash, jobs die and live again.
@@ -85,12 +86,32 @@ fn program(subject: &mut dyn Subject, seed: u64) {
                     tell,
                 );
             }
-            84..96 => {
+            84..87 => {
+                let schedule = new_schedule(&mut random, &prefix);
+                same(
+                    ours.store.save_schedule(schedule.clone()).unwrap(),
+                    theirs.store.save_schedule(schedule).unwrap(),
+                    tell,
+                );
+            }
+            87..89 => {
+                let name = format!("{prefix}s{}", random.u32(0..2));
+                let change = match random.u32(0..4) {
+                    0 => ScheduleChange::Pause("busy".to_owned()),
+                    1 => ScheduleChange::Resume,
+                    2 => ScheduleChange::Trigger,
+                    _ => ScheduleChange::Remove,
+                };
+                let set = |side: &Side| side.store.set_schedule(&name, change.clone()).unwrap();
+                same(set(&ours), set(&theirs), tell);
+            }
+            89..96 => {
                 let time = Duration::from_millis(random.u64(0..3_000));
                 subject.clock().advance(time);
                 clock.advance(time);
                 ours.renew();
                 theirs.renew();
+                same(ours.fire(), theirs.fire(), tell);
             }
             96..98 => {
                 let kind = random.bool().then(|| KIND.to_owned());
@@ -109,6 +130,9 @@ fn program(subject: &mut dyn Subject, seed: u64) {
                 same(ours.rescue(), theirs.rescue(), tell);
             }
         }
+        ours.learn_ids();
+        theirs.learn_ids();
+        same(ours.store.schedules().unwrap(), theirs.store.schedules().unwrap(), tell);
         reference.verify();
         subject.verify();
     }
@@ -140,6 +164,17 @@ fn new_job(random: &mut fastrand::Rng, prefix: &str) -> NewJob {
     job
 }
 
+fn new_schedule(random: &mut fastrand::Rng, prefix: &str) -> NewSchedule {
+    let job = NewJob { unique: None, ..new_job(random, prefix) };
+    let period = Duration::from_secs(random.u64(1..5));
+    let cadence = if random.bool() { Cadence::Every(period) } else { Cadence::Delay(period) };
+    NewSchedule {
+        overlap: [Overlap::Wait, Overlap::Skip, Overlap::Allow][random.usize(0..3)],
+        missed: Missed::all(random.u32(0..3)),
+        ..NewSchedule::new(format!("{prefix}s{}", random.u32(0..2)), cadence, job)
+    }
+}
+
 fn due(random: &mut fastrand::Rng) -> Due {
     if random.bool() { Due::Now } else { Due::After(Duration::from_millis(random.u64(0..10_000))) }
 }
@@ -161,6 +196,8 @@ struct Side {
     store: Arc<dyn Store>,
     prefix: String,
     node: NodeId,
+    /// The last job of the program before.
+    before: JobId,
     /// In order of acceptance: what answers call them by.
     jobs: Vec<JobId>,
     names: HashMap<JobId, usize>,
@@ -174,8 +211,19 @@ impl Side {
     fn new(store: Arc<dyn Store>, prefix: &str) -> Self {
         let (jobs, names) = (Vec::new(), HashMap::new());
         let (held, told, seen) = (Vec::new(), Vec::new(), Vec::new());
-        let side =
-            Self { store, prefix: prefix.to_owned(), node: NodeId::random(), jobs, names, held, told, seen };
+        let known = store.find(&Filter::new().limit(usize::MAX)).unwrap();
+        let before = known.last().map_or(JobId::from_i64(0), |job| job.id);
+        let side = Self {
+            store,
+            before,
+            prefix: prefix.to_owned(),
+            node: NodeId::random(),
+            jobs,
+            names,
+            held,
+            told,
+            seen,
+        };
         side.renew();
         side
     }
@@ -206,13 +254,10 @@ impl Side {
 
     fn enqueue(&mut self, jobs: Vec<NewJob>) -> Option<Vec<(u8, usize)>> {
         let answers = self.store.enqueue(jobs).ok()?;
+        self.learn_ids();
         let mut named = Vec::new();
         for answer in answers {
             let id = answer.id();
-            if matches!(answer, Enqueued::New(_)) {
-                self.names.insert(id, self.jobs.len());
-                self.jobs.push(id);
-            }
             let how = match answer {
                 Enqueued::New(_) => 0,
                 Enqueued::Existing(_) => 1,
@@ -221,6 +266,24 @@ impl Side {
             named.push((how, self.names[&id]));
         }
         Some(named)
+    }
+
+    /// Names jobs that have been made since, by whatever made them.
+    fn learn_ids(&mut self) {
+        let last = self.jobs.last().copied().unwrap_or(self.before);
+        let new = self.store.find(&Filter::new().after(last).limit(usize::MAX)).unwrap();
+        for id in new.into_iter().map(|job| job.id) {
+            self.names.insert(id, self.jobs.len());
+            self.jobs.push(id);
+        }
+    }
+
+    /// Fires what is due, as a node does.
+    fn fire(&mut self) -> usize {
+        let now = self.store.now();
+        let due = self.store.due_schedules(&Self::kinds(), now).unwrap();
+        let firings = due.iter().filter_map(|record| record.firing(now, now)).collect();
+        self.store.fire(firings).unwrap().len()
     }
 
     fn exchange(
@@ -251,6 +314,7 @@ impl Side {
             exchange = exchange.disown_all_but(self.held.iter().map(|job| job.id).collect());
         }
         let answer = self.store.exchange(self.node, exchange).unwrap();
+        self.learn_ids();
         self.held.extend(answer.claimed.iter().cloned());
         let claimed = answer.claimed.into_iter().map(|job| self.named(job)).collect();
         (format!("{:?}", answer.recorded), claimed, answer.drained)
@@ -306,8 +370,7 @@ impl Side {
 
     fn find(&self, filter: Filter) -> Vec<(usize, JobRecord)> {
         // Jobs of earlier programs do not count.
-        let Some(first) = self.jobs.first() else { return Vec::new() };
-        let filter = filter.after(JobId::from_i64(first.as_i64() - 1));
+        let filter = filter.after(self.before);
         self.store.find(&filter).unwrap().into_iter().map(|job| self.named(job)).collect()
     }
 
@@ -320,6 +383,9 @@ impl Side {
     }
 
     fn end(&self) {
+        for schedule in self.store.schedules().unwrap() {
+            self.store.set_schedule(&schedule.definition.name, ScheduleChange::Remove).unwrap();
+        }
         self.store.cancel(self.jobs.clone()).unwrap();
         let exchange = Exchange::new(Self::kinds()).disown_all_but(Vec::new());
         self.store.exchange(self.node, exchange).unwrap();

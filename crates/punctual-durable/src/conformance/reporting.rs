@@ -14,7 +14,7 @@ fn failed() -> Verdict {
 pub fn done_is_recorded_once_and_frees_the_key(subject: &mut dyn Subject) {
     let hand = Hand::new(subject);
     let held = hand.hold(job().unique("k", OnConflict::Keep));
-    let Recorded::As(JobState::Done, _) = hand.report(&held, Verdict::Done) else { panic!("it is done") };
+    let Recorded::Over(JobState::Done) = hand.report(&held, Verdict::Done) else { panic!("it is done") };
     let record = hand.get(held.id);
     assert_eq!((record.state, record.payload, record.attempt), (JobState::Done, None, 1));
     assert_eq!((record.unique.as_deref(), record.finished), (Some("k"), Some(hand.store.now())));
@@ -32,7 +32,7 @@ pub fn a_failed_job_waits_and_dies_with_its_last_attempt(subject: &mut dyn Subje
     let limits = Limits { max_attempts: 2, ..Limits::default() };
     let first = hand.hold(NewJob { limits, ..job() });
     let due = hand.store.now().after(Duration::from_secs(3));
-    assert_eq!(hand.report(&first, failed()), Recorded::As(JobState::Scheduled, due));
+    assert_eq!(hand.report(&first, failed()), Recorded::Waits(due));
     let record = hand.get(first.id);
     assert_eq!(
         (record.state, record.due, record.note.as_deref()),
@@ -42,7 +42,7 @@ pub fn a_failed_job_waits_and_dies_with_its_last_attempt(subject: &mut dyn Subje
     subject.clock().advance(Duration::from_secs(3));
     let second = hand.sweep(9).pop().expect("it has waited");
     assert_eq!((second.attempt, second.fence > first.fence), (2, true));
-    assert!(matches!(hand.report(&second, failed()), Recorded::As(JobState::Dead, _)));
+    assert!(matches!(hand.report(&second, failed()), Recorded::Over(JobState::Dead)));
     let record = hand.get(first.id);
     assert_eq!((record.state, record.payload.as_deref()), (JobState::Dead, Some("{}")), "kept for a retry");
     let failures = hand.store.failures(first.id).unwrap();
@@ -94,7 +94,8 @@ pub fn a_report_sent_twice_is_recorded_once(subject: &mut dyn Subject) {
     let verdicts = [Verdict::Done, failed(), Verdict::Fail { error: "never".to_owned() }, Verdict::Cancelled];
     for verdict in verdicts {
         let held = hand.hold(job());
-        assert!(matches!(hand.report(&held, verdict.clone()), Recorded::As(..)));
+        let first = hand.report(&held, verdict.clone());
+        assert!(matches!(first, Recorded::Over(_) | Recorded::Waits(_)), "{first:?}");
         let record = hand.get(held.id);
         let failures = hand.store.failures(held.id).unwrap();
         subject.clock().advance(Duration::from_secs(1));
@@ -128,10 +129,10 @@ pub fn a_cancel_after_the_claim_reaches_the_owner(subject: &mut dyn Subject) {
     assert_eq!(hand.store.cancel(vec![held.id]).unwrap(), [Cancelling::Requested]);
     assert!(hand.get(held.id).cancel_requested);
     assert_eq!(hand.store.renew(hand.node, super::LEASE).unwrap().cancels, [held.id]);
-    assert!(matches!(hand.report(&held, failed()), Recorded::As(JobState::Cancelled, _)));
+    assert!(matches!(hand.report(&held, failed()), Recorded::Over(JobState::Cancelled)));
     assert_eq!(hand.store.renew(hand.node, super::LEASE).unwrap().cancels, []);
     assert_eq!(hand.store.cancel(vec![other.id]).unwrap(), [Cancelling::Requested]);
-    assert!(matches!(hand.report(&other, Verdict::Done), Recorded::As(JobState::Done, _)), "it was too late");
+    assert!(matches!(hand.report(&other, Verdict::Done), Recorded::Over(JobState::Done)), "it was too late");
     subject.verify();
 }
 
@@ -145,7 +146,7 @@ pub fn one_stale_report_does_not_hurt_its_batch(subject: &mut dyn Subject) {
     reports[1].fence = Fence::from_i64(-5);
     let exchanged = hand.exchange(Exchange::new(kinds()).reports(reports).sweep(9));
     assert_eq!(exchanged.recorded[1], Recorded::Stale);
-    assert!(matches!(exchanged.recorded[2], Recorded::As(JobState::Done, _)));
+    assert!(matches!(exchanged.recorded[2], Recorded::Over(JobState::Done)));
     assert_eq!(exchanged.claimed.iter().map(|job| job.id).collect::<Vec<_>>(), [waiting]);
     assert_eq!(hand.get(held[1].id).state, JobState::Claimed);
 }

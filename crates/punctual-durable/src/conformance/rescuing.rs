@@ -48,7 +48,7 @@ pub fn a_rescued_job_refuses_its_old_owner(subject: &mut dyn Subject) {
     assert_eq!(late.report(&first, Verdict::Done), Recorded::Stale, "while it waits");
     let second = hand.sweep(1).pop().unwrap();
     assert_eq!(late.report(&first, Verdict::Done), Recorded::Stale, "while another holds it");
-    assert!(matches!(hand.report(&second, Verdict::Done), Recorded::As(JobState::Done, _)));
+    assert!(matches!(hand.report(&second, Verdict::Done), Recorded::Over(JobState::Done)));
     assert_eq!(late.report(&first, Verdict::Done), Recorded::Stale, "when it is over");
     subject.verify();
 }
@@ -83,7 +83,7 @@ pub fn jobs_of_a_living_node_are_never_rescued(subject: &mut dyn Subject) {
         hand.renew();
         assert_eq!(hand.store.rescue(hand.node, 100).unwrap(), []);
     }
-    assert!(matches!(hand.report(&held, Verdict::Done), Recorded::As(JobState::Done, _)));
+    assert!(matches!(hand.report(&held, Verdict::Done), Recorded::Over(JobState::Done)));
 }
 
 /// Nobody waits for a lease that was given up.

@@ -73,6 +73,8 @@ const TRIM_EVERY: Duration = Duration::from_secs(600);
 const TRIM_PAUSE: Duration = Duration::from_millis(50);
 /// How long before its due time a job is claimed, at least and at most.
 const LEAD: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+/// How long a claimed job waits before the store's clock is looked at again.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Between attempts to reach a store that fails.
 const STORE_BACKOFF: Backoff =
     Backoff::exponential(Duration::from_millis(20), Duration::from_secs(1)).without_jitter();
@@ -536,7 +538,7 @@ impl Node {
             state.front.learn(swept, answer.drained, answer.crowded);
         }
         for (out, recorded) in sent.iter().zip(&answer.recorded) {
-            if let Recorded::As(JobState::Scheduled, due) = recorded {
+            if let Recorded::Waits(due) = recorded {
                 let (id, lane) = (out.job.id, out.job.lane);
                 state.front.add(Ticket { id, version: out.job.version + 1, due: *due, lane });
             } else if out.job.series.is_some() {
@@ -556,7 +558,8 @@ impl Node {
     fn tell_recorded(&self, out: &Outgoing, recorded: Recorded) {
         let id = out.job.id;
         match recorded {
-            Recorded::As(state, _) => {
+            Recorded::Over(_) | Recorded::Waits(_) => {
+                let state = if let Recorded::Over(state) = recorded { state } else { JobState::Scheduled };
                 let error = match &out.verdict {
                     Verdict::Retry { error, .. } | Verdict::Fail { error } => Some(error.as_str()),
                     _ => None,
@@ -603,7 +606,8 @@ impl Node {
     /// Gives an attempt to the workers, for its due time.
     fn launch(&self, attempt: Attempt) {
         let (id, fence, due) = (attempt.job().id, attempt.job().fence, attempt.job().due);
-        let deadline = self.now().after(due.since(self.store.now()));
+        // If the store's clock was set back it may be set forward again: look now and then.
+        let deadline = self.now().after(due.since(self.store.now()).min(LONGEST_WAIT));
         let name: Arc<str> = attempt.job().kind.as_str().into();
         let task = self.workers.task(move || attempt.run()).name(name).first(When::At(deadline)).start();
         match task {

@@ -256,7 +256,7 @@ impl State {
             (false, _) => Recorded::Stale,
             (true, JobState::Claimed) => {
                 let next = settle(job, &report.verdict, now);
-                let recorded = Recorded::As(next.state, next.due);
+                let recorded = Recorded::next(&next);
                 self.follow(report.id, next, now);
                 recorded
             }
@@ -366,7 +366,7 @@ fn plain_queue(name: &str) -> QueueRecord {
 
 impl Store for MemoryStore {
     fn now(&self) -> Timestamp {
-        self.time.now()
+        self.time.timestamp()
     }
 
     fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Verdict;
+use super::{Next, Verdict};
 use crate::job::{Fence, JobId, JobRecord, JobState, NodeId};
 use crate::lane::Lane;
 use crate::time::Timestamp;
@@ -393,13 +393,23 @@ impl Exchanged {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Recorded {
-    /// It was heeded: the job is in this state now. If that is `Scheduled`, it is due then.
-    As(JobState, Timestamp),
+    /// It was heeded: the job is over, in this way.
+    Over(JobState),
+    /// It was heeded: the job waits again, until then.
+    Waits(Timestamp),
     /// It had been heeded before, and has been sent a second time.
     Already,
     /// The node does not hold the job any more: it was taken for dead, and somebody else decides. Nothing has
     /// changed.
     Stale,
+}
+
+impl Recorded {
+    /// The answer for a job that the rules have moved on.
+    #[must_use]
+    pub fn next(next: &Next) -> Self {
+        if next.state.is_over() { Self::Over(next.state) } else { Self::Waits(next.due) }
+    }
 }
 
 /// A job that was taken from a dead node.

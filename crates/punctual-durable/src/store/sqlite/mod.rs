@@ -114,7 +114,7 @@ impl SqliteStore {
         work: impl FnOnce(&Write<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (path, time) = (Arc::clone(&self.path), Arc::clone(&self.time));
-        self.writer.call(move |connection| work(&Write { connection, path: &path, now: time.now() }))
+        self.writer.call(move |connection| work(&Write { connection, path: &path, now: time.timestamp() }))
     }
 
     /// As [`write`](Self::write), for what a node in another process may be waiting for.
@@ -173,7 +173,7 @@ fn failed(what: &str, path: &Path, error: rusqlite::Error) -> Error {
 
 impl Store for SqliteStore {
     fn now(&self) -> Timestamp {
-        self.time.now()
+        self.time.timestamp()
     }
 
     fn on_news(&self, wake: Arc<dyn Fn() + Send + Sync>) {

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::lines::Line;
 use crate::job::{Fence, JobId, JobRecord, JobState, Limits, NewJob, NodeId, OnLost};
 use crate::lane::Lane;
 use crate::store::Ticket;
@@ -17,10 +18,6 @@ use crate::time::Timestamp;
 pub(super) const COLUMNS: &str = "j.id, l.queue, l.kind, l.lane, j.state, j.due, j.version, j.attempt, j.crashes, \
      j.max_attempts, j.max_crashes, j.on_lost, j.timeout, j.uniq, j.created, j.owner, j.fence, j.claimed, j.cancel, \
      j.finished, j.note, j.payload, j.series, j.nominal";
-
-/// The same columns of the row that a statement has changed, with queue, kind and lane as parameters 5, 6 and 7.
-pub(super) const RETURNING: &str = "id, ?5, ?6, ?7, state, due, version, attempt, crashes, max_attempts, max_crashes, \
-     on_lost, timeout, uniq, created, owner, fence, claimed, cancel, finished, note, payload, series, nominal";
 
 pub(super) fn state_number(state: JobState) -> i64 {
     match state {
@@ -104,9 +101,25 @@ pub(super) fn text(value: ValueRef<'_>) -> Option<String> {
 
 /// The job of that id.
 pub(super) fn find(connection: &Connection, id: JobId) -> rusqlite::Result<Option<JobRecord>> {
-    let sql =
-        format!("SELECT {COLUMNS} FROM punctual_job j JOIN punctual_line l ON l.id = j.line WHERE j.id = ?1");
-    connection.prepare_cached(&sql)?.query_row([id.as_i64()], read).optional()
+    const SQL: &str = "SELECT j.id, l.queue, l.kind, l.lane, j.state, j.due, j.version, j.attempt, j.crashes, \
+        j.max_attempts, j.max_crashes, j.on_lost, j.timeout, j.uniq, j.created, j.owner, j.fence, j.claimed, \
+        j.cancel, j.finished, j.note, j.payload, j.series, j.nominal \
+        FROM punctual_job j JOIN punctual_line l ON l.id = j.line WHERE j.id = ?1";
+    connection.prepare_cached(SQL)?.query_row([id.as_i64()], read).optional()
+}
+
+/// The job of that id, whose line is known.
+pub(super) fn find_in_line(
+    connection: &Connection,
+    id: JobId,
+    line: &Line,
+) -> rusqlite::Result<Option<JobRecord>> {
+    const SQL: &str = "SELECT id, ?2, ?3, ?4, state, due, version, attempt, crashes, max_attempts, max_crashes, \
+        on_lost, timeout, uniq, created, owner, fence, claimed, cancel, finished, note, payload, series, nominal \
+        FROM punctual_job WHERE id = ?1";
+    let lane = i64::try_from(line.lane.index()).unwrap_or(0);
+    let values = params![id.as_i64(), line.queue, line.kind, lane];
+    connection.prepare_cached(SQL)?.query_row(values, read).optional()
 }
 
 pub(super) fn ticket(job: &JobRecord) -> Ticket {

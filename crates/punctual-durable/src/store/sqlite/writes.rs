@@ -254,7 +254,7 @@ impl Write<'_> {
             (false, _) => Ok(Recorded::Stale),
             (true, JobState::Claimed) => {
                 let next = settle(&job, &report.verdict, self.now);
-                let recorded = Recorded::As(next.state, next.due);
+                let recorded = Recorded::next(&next);
                 self.follow(&job, next)?;
                 Ok(recorded)
             }
@@ -269,10 +269,10 @@ impl Write<'_> {
             return Ok(None);
         }
         let sql = "UPDATE punctual_job SET state = 2, version = version + 1, cancel = 0, finished = ?4, payload = NULL \
-                   WHERE id = ?1 AND state = 1 AND owner = ?2 AND fence = ?3 AND series IS NULL RETURNING due";
+                   WHERE id = ?1 AND state = 1 AND owner = ?2 AND fence = ?3 AND series IS NULL";
         let key = [report.id.as_i64(), node.as_i64(), report.fence.as_i64(), self.now.as_micros()];
-        let due = self.connection.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
-        Ok(due.map(|due| Recorded::As(JobState::Done, Timestamp::from_micros(due))))
+        let changed = self.connection.prepare_cached(sql)?.execute(key)?;
+        Ok((changed == 1).then_some(Recorded::Over(JobState::Done)))
     }
 
     /// Moves a claimed job on, as the rules have decided.
@@ -358,17 +358,14 @@ impl Write<'_> {
         Ok((claimed, swept < exchange.sweep, crowded))
     }
 
+    /// Two statements: one that changes a row and returns it would keep a journal of its own, and costs more.
     fn claim(&self, node: NodeId, id: JobId, line: &Line, fence: &mut i64) -> Sql<Option<JobRecord>> {
         *fence += 1;
-        let sql = format!(
-            "UPDATE punctual_job SET state = 1, owner = ?2, fence = ?3, claimed = ?4, attempt = attempt + 1, \
-             version = version + 1 WHERE id = ?1 AND state = 0 RETURNING {}",
-            rows::RETURNING
-        );
-        let lane = i64::try_from(line.lane.index()).unwrap_or(0);
-        let (id, node, now) = (id.as_i64(), node.as_i64(), self.now.as_micros());
-        let values = params![id, node, *fence, now, line.queue, line.kind, lane];
-        self.connection.prepare_cached(&sql)?.query_row(values, rows::read).optional()
+        let sql = "UPDATE punctual_job SET state = 1, owner = ?2, fence = ?3, claimed = ?4, attempt = attempt + 1, \
+                   version = version + 1 WHERE id = ?1 AND state = 0";
+        let (key, now) = (id.as_i64(), self.now.as_micros());
+        let changed = self.connection.prepare_cached(sql)?.execute([key, node.as_i64(), *fence, now])?;
+        if changed == 0 { Ok(None) } else { rows::find_in_line(self.connection, id, line) }
     }
 
     pub(super) fn rescue(&self, node: NodeId, most: usize) -> Result<Vec<Rescued>> {
