@@ -14,9 +14,11 @@
 //! 3. A fixed delay has no next time while an occurrence is alive; it gets one in the transaction in which that is over.
 //! 4. The cost of firing does not depend on how long nobody did.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use punctual::CronSchedule;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -35,13 +37,79 @@ pub enum Cadence {
     Every(Duration),
     /// This long after the occurrence before it was over.
     Delay(Duration),
+    /// By the clock on the wall; see [`punctual::CronSchedule`], whose default policies decide what happens when the
+    /// clocks are changed.
+    Cron {
+        /// Such as `0 9 * * MON-FRI`.
+        expression: String,
+        /// Such as `Europe/Berlin`.
+        zone: String,
+    },
 }
 
 impl Cadence {
-    fn period(&self) -> Duration {
+    /// By the clock on the wall.
+    ///
+    /// # Errors
+    /// If the expression or the zone makes no sense.
+    pub fn cron(expression: &str, zone: &str) -> Result<Self> {
+        let cadence = Self::Cron { expression: expression.to_owned(), zone: zone.to_owned() };
+        cadence.check().map(|()| cadence)
+    }
+
+    fn check(&self) -> Result<()> {
         match self {
-            Self::Every(period) | Self::Delay(period) => *period,
+            Self::Every(period) | Self::Delay(period) if *period < Duration::from_millis(1) => {
+                Err(Error::invalid(format!("a period of {period:?} is less than a millisecond")))
+            }
+            Self::Every(_) | Self::Delay(_) => Ok(()),
+            Self::Cron { expression, zone } => {
+                match CronSchedule::parse(expression, zone) {
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(Error::invalid(format!("{expression:?} in {zone:?} is no schedule"))
+                        .with_source(error)),
+                }
+            }
         }
+    }
+
+    /// The first time after `now`, for a schedule that begins then. A cron expression that cannot be read any more has
+    /// none.
+    fn first(&self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Every(period) | Self::Delay(period) => Some(now.after(*period)),
+            Self::Cron { expression, zone } => next_after(&CronSchedule::parse(expression, zone).ok()?, now),
+        }
+    }
+}
+
+fn next_after(cron: &CronSchedule, instant: Timestamp) -> Option<Timestamp> {
+    cron.next_after(instant.to_system_time()?).map(Timestamp::from)
+}
+
+/// The latest `most` times of `cron` from `first`, which is one, to `until`; in order.
+///
+/// By 4 it does not walk along from `first`: it begins near the end, and goes further back while it has found too few.
+fn latest(cron: &CronSchedule, first: Timestamp, until: Timestamp, most: usize) -> VecDeque<Timestamp> {
+    /// Steps of one walk; more there are only after a long silence of an expression that is dense before it.
+    const STEPS: usize = 100_000;
+    let instant = |micros: i64| Timestamp::from_micros(micros);
+    let mut window = Duration::from_secs(2);
+    loop {
+        let from = first.max(until.before(window));
+        let before = instant(from.as_micros().saturating_sub(1));
+        let walk = std::iter::successors(next_after(cron, before), |time| next_after(cron, *time));
+        let mut found = VecDeque::new();
+        for time in walk.take_while(|time| *time <= until).take(STEPS) {
+            found.push_back(time);
+            if found.len() > most {
+                found.pop_front();
+            }
+        }
+        if found.len() == most || from == first {
+            return found;
+        }
+        window = window.saturating_mul(8);
     }
 }
 
@@ -50,6 +118,7 @@ impl fmt::Display for Cadence {
         match self {
             Self::Every(period) => write!(f, "every {period:?}"),
             Self::Delay(delay) => write!(f, "{delay:?} after the last"),
+            Self::Cron { expression, zone } => write!(f, "{expression} ({zone})"),
         }
     }
 }
@@ -151,20 +220,20 @@ impl NewSchedule {
         if self.job.unique.is_some() {
             return Err(Error::invalid(format!("the job of the schedule {:?} has a unique key", self.name)));
         }
-        if self.cadence.period() < Duration::from_millis(1) {
-            return Err(Error::invalid(format!(
-                "the schedule {:?} has a period of {:?}, less than a millisecond",
-                self.name,
-                self.cadence.period()
-            )));
-        }
-        Ok(())
+        self.cadence.check()
     }
 
-    /// When a schedule that is saved at `now` begins.
+    /// When a schedule that is saved at `now` begins; `None` if it never does.
     #[must_use]
-    pub fn first(&self, now: Timestamp) -> Timestamp {
-        self.start.unwrap_or_else(|| now.after(self.cadence.period()))
+    pub fn first(&self, now: Timestamp) -> Option<Timestamp> {
+        match (self.start, &self.cadence) {
+            (None, cadence) => cadence.first(now),
+            (Some(start), Cadence::Every(_) | Cadence::Delay(_)) => Some(start),
+            // The first time that is not before it.
+            (Some(start), cron @ Cadence::Cron { .. }) => {
+                cron.first(Timestamp::from_micros(start.as_micros().saturating_sub(1)))
+            }
+        }
     }
 }
 
@@ -190,7 +259,7 @@ impl ScheduleRecord {
     /// The record of a schedule that has just been saved.
     #[must_use]
     pub fn saved(definition: NewSchedule, now: Timestamp) -> Self {
-        let next = Some(definition.first(now));
+        let next = definition.first(now);
         Self { definition, next, last: None, owed: None, version: 1, paused: None }
     }
 
@@ -198,10 +267,15 @@ impl ScheduleRecord {
     #[must_use]
     pub fn firing(&self, now: Timestamp, until: Timestamp) -> Option<Firing> {
         let next = self.next.filter(|next| *next <= until && self.paused.is_none())?;
-        let (occurrences, next) = match self.definition.cadence {
-            Cadence::Every(period) => self.on_grid(next, period, now, until),
+        let (occurrences, next) = match &self.definition.cadence {
+            Cadence::Every(period) => self.on_grid(next, *period, now, until),
             Cadence::Delay(_) if self.is_wanted(next, now, 1) => (vec![next], None),
-            Cadence::Delay(delay) => (Vec::new(), Some(now.after(delay))),
+            Cadence::Delay(delay) => (Vec::new(), Some(now.after(*delay))),
+            Cadence::Cron { expression, zone } => {
+                // What could be read when it was saved can be read now, unless the zone is gone. Then it waits.
+                let cron = CronSchedule::parse(expression, zone).ok()?;
+                (self.by_the_clock(&cron, next, now, until), next_after(&cron, until))
+            }
         };
         Some(Firing { name: self.definition.name.clone(), version: self.version, occurrences, next })
     }
@@ -211,6 +285,26 @@ impl ScheduleRecord {
         let lateness = now.since(nominal);
         let Missed { most, within } = self.definition.missed;
         lateness <= GRACE || (nth <= i128::from(most) && within.is_none_or(|within| lateness <= within))
+    }
+
+    fn by_the_clock(
+        &self,
+        cron: &CronSchedule,
+        next: Timestamp,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Vec<Timestamp> {
+        // Expressions count in seconds: no more are on time than there are seconds.
+        let on_time =
+            usize::try_from((GRACE + until.since(now)).as_secs()).unwrap_or(usize::MAX).saturating_add(2);
+        let most = on_time.saturating_add(self.definition.missed.most as usize);
+        let times = latest(cron, next, until, most);
+        let come = times.iter().filter(|time| **time <= now).count();
+        let nth = |place: usize| i128::try_from(come - place).unwrap_or(i128::MAX);
+        let wanted = |(place, time): (usize, Timestamp)| {
+            (place >= come || self.is_wanted(time, now, nth(place))).then_some(time)
+        };
+        times.into_iter().enumerate().filter_map(wanted).collect()
     }
 
     // ---- what a store does to it, in its transactions
@@ -254,7 +348,7 @@ impl ScheduleRecord {
         if self.definition == definition {
             return Saved::Unchanged;
         }
-        self.next = Some(definition.first(now));
+        self.next = definition.first(now);
         self.owed = None;
         self.definition = definition;
         self.version += 1;
@@ -379,6 +473,49 @@ mod tests {
         assert_eq!(fired(&record, 10), (vec![second(10)], None));
         let skip = ScheduleRecord::saved(NewSchedule { missed: Missed::skip(), ..delay }, second(0));
         assert_eq!(fired(&skip, 20), (vec![], Some(second(30))));
+    }
+
+    fn cron(expression: &str, zone: &str, missed: Missed) -> ScheduleRecord {
+        let cadence = Cadence::cron(expression, zone).unwrap();
+        let schedule = NewSchedule { missed, ..NewSchedule::new("s", cadence, NewJob::new("k", "{}")) };
+        ScheduleRecord::saved(schedule, second(0))
+    }
+
+    #[test]
+    fn a_cron_schedule_follows_the_wall_and_the_policy() {
+        let day = 86_400;
+        let nine = cron("0 9 * * *", "UTC", Missed::once());
+        assert_eq!(nine.next, Some(second(9 * 3_600)));
+        assert_eq!(fired(&nine, 9 * 3_600), (vec![second(9 * 3_600)], Some(second(day + 9 * 3_600))));
+        let late = 400 * day;
+        assert_eq!(fired(&nine, late), (vec![second(399 * day + 9 * 3_600)], Some(second(late + 9 * 3_600))));
+        let all = cron("0 9 * * *", "UTC", Missed::all(3));
+        let expected: Vec<_> = [397, 398, 399].map(|n| second(n * day + 9 * 3_600)).into();
+        assert_eq!(fired(&all, late).0, expected);
+        assert_eq!(fired(&cron("0 9 * * *", "UTC", Missed::skip()), late).0, []);
+        let started = NewSchedule { start: Some(second(9 * 3_600)), ..nine.definition.clone() };
+        assert_eq!(started.first(second(0)), Some(second(9 * 3_600)), "the start itself is a time");
+    }
+
+    #[test]
+    fn a_dense_expression_after_a_thousand_years_costs_little() {
+        let record = cron("* * * * * *", "Europe/Berlin", Missed::all(5));
+        let now = 1_000 * 365 * 86_400;
+        let (occurrences, next) = fired(&record, now);
+        let expected: Vec<_> = (now - 4..=now).map(second).collect();
+        assert_eq!((occurrences, next), (expected, Some(second(now + 1))));
+        let ended = cron("0 0 0 1 1 * 2000", "UTC", Missed::once());
+        let last = second(946_684_800);
+        let firing = ended.firing(last, last).unwrap();
+        assert_eq!((firing.occurrences, firing.next), (vec![last], None), "there is no more");
+    }
+
+    #[test]
+    fn an_expression_that_makes_no_sense_is_refused_with_its_text() {
+        let error = Cadence::cron("0 9 * * FUNDAY", "UTC").unwrap_err();
+        assert!(error.is_invalid() && error.to_string().contains("FUNDAY"), "{error}");
+        let error = Cadence::cron("0 9 * * *", "Europe/Belrin").unwrap_err();
+        assert!(error.to_string().contains("Belrin"), "{error}");
     }
 
     #[test]

@@ -78,7 +78,16 @@ impl<'a> ScheduleBuilder<'a> {
         self
     }
 
-    /// When the first one happens. By default, one period after the schedule is saved for the first time.
+    /// By the clock on the wall: `cron("0 9 * * MON-FRI", "Europe/Berlin")`. See [`punctual::Cron`] for the language.
+    ///
+    /// # Errors
+    /// If the expression or the zone makes no sense.
+    pub fn cron(mut self, expression: &str, zone: &str) -> Result<Self> {
+        self.cadence = Some(Cadence::cron(expression, zone)?);
+        Ok(self)
+    }
+
+    /// When the first one happens, or from when on a cron expression counts. By default, one period after the schedule is saved for the first time.
     pub fn start(mut self, time: SystemTime) -> Self {
         self.start = Some(time.into());
         self

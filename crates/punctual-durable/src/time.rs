@@ -64,6 +64,15 @@ impl Timestamp {
     }
 }
 
+impl Timestamp {
+    /// The same instant for the standard library; `None` where it cannot say it.
+    #[must_use]
+    pub fn to_system_time(self) -> Option<SystemTime> {
+        let distance = Duration::from_micros(self.0.unsigned_abs());
+        if self.0 < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) }
+    }
+}
+
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
         match time.duration_since(UNIX_EPOCH) {
@@ -170,5 +179,8 @@ mod tests {
         assert_eq!(Timestamp::EPOCH.since(Timestamp::MAX), Duration::ZERO);
         assert_eq!(Timestamp::EPOCH.after(Duration::from_nanos(1)), Timestamp(1));
         let _ = (Timestamp::MAX.to_string(), Timestamp(i64::MIN).to_string());
+        for micros in [0, 1, -1, 1_700_000_000_000_001, -1_700_000_000_000_001] {
+            assert_eq!(Timestamp::from(Timestamp(micros).to_system_time().unwrap()), Timestamp(micros));
+        }
     }
 }

@@ -689,6 +689,50 @@ fn a_fixed_delay_begins_when_the_last_is_over() {
 }
 
 #[test]
+fn a_cron_schedule_runs_by_the_wall_in_its_zone() {
+    let bench = Bench::new();
+    let (sender, calls) = channel();
+    let handler = move |_: Mail, cx: &JobContext| {
+        sender.send(cx.series().unwrap().1.to_string())?;
+        Ok(Done)
+    };
+    let jobs = bench.jobs().handle("mail", handler).start().unwrap();
+    // The clock of the test starts with the year 2000, in the winter of Berlin.
+    jobs.schedule("office").cron("0 9 * * MON-FRI", "Europe/Berlin").unwrap().job(mail("a")).save().unwrap();
+    bench.clock.advance(4 * 24 * HOUR);
+    let expected = ["2000-01-03T08:00:00.000000Z", "2000-01-04T08:00:00.000000Z"];
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), expected);
+    assert!(jobs.schedule("office").cron("61 * * * *", "UTC").unwrap_err().is_invalid());
+    bench.end(jobs);
+}
+
+#[test]
+fn a_claimed_job_is_given_back_if_the_lease_lapses_before_it_starts() {
+    let bench = Bench::new();
+    let wall = Wall(bench.clock.clone(), Arc::new(AtomicI64::new(0)));
+    let store = Arc::new(MemoryStore::with_time(wall.clone()));
+    let flaky = Arc::new(Flaky::new(store.clone()));
+    let (handler, calls) = recorder(&bench.clock);
+    let jobs = bench.on(flaky.clone()).handle("mail", handler).start().unwrap();
+    let id = jobs.enqueue(mail("a")).after(10 * SECOND).send().unwrap().id();
+    bench.clock.advance(Duration::from_millis(9_998));
+    assert_eq!(store.job(id).unwrap().unwrap().state, JobState::Claimed);
+    // The clock is set back, so that it waits; the store goes away, so that the lease of 600 seconds lapses.
+    wall.1.store(-1_000_000_000, Ordering::SeqCst);
+    flaky.fail_with(Some(|| Error::transient("unplugged")));
+    bench.clock.advance(700 * SECOND);
+    wall.1.store(0, Ordering::SeqCst);
+    bench.clock.advance(5 * SECOND);
+    assert_eq!(calls.try_iter().count(), 0, "due, but somebody else may hold it by now");
+    flaky.fail_with(None);
+    bench.clock.advance(5 * SECOND);
+    assert_eq!(calls.try_iter().count(), 1);
+    let record = store.job(id).unwrap().unwrap();
+    assert_eq!((record.state, record.attempt, record.crashes), (JobState::Done, 1, 0));
+    jobs.shutdown(Duration::ZERO).unwrap();
+}
+
+#[test]
 fn two_nodes_share_a_schedule_and_no_occurrence_happens_twice() {
     let bench = Bench::new();
     let (sender, calls) = channel();
