@@ -13,6 +13,9 @@ use punctual::Tick;
 /// Renewals within one lease.
 const RENEWALS: u32 = 3;
 
+/// How soon a renewal that failed is tried again, at least and at most.
+const SOON: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+
 #[derive(Debug)]
 pub(super) struct Lease {
     length: Duration,
@@ -44,6 +47,11 @@ impl Lease {
         self.next_renewal = sent.after(wait);
     }
 
+    /// The store did not answer: what was granted stays granted. Ask again soon.
+    pub(super) fn failed(&mut self, sent: Tick) {
+        self.next_renewal = sent.after((self.length / 30).clamp(SOON.0, SOON.1));
+    }
+
     pub(super) fn is_valid(&self, now: Tick) -> bool {
         self.valid_until.is_some_and(|until| now < until)
     }
@@ -69,6 +77,9 @@ mod tests {
         let mut odd = Lease::new(10 * second);
         odd.granted(Tick::ZERO);
         assert_eq!(odd.next_renewal(), Tick::from_nanos(3_333_333_000));
+        lease.failed(Tick::ZERO.after(4 * second));
+        assert!(lease.is_valid(Tick::from_nanos(9_999_999_999)), "a renewal that fails takes nothing away");
+        assert_eq!(lease.next_renewal(), Tick::from_nanos(4_300_000_000));
         lease.refused(Tick::ZERO.after(5 * second), second);
         assert!(!lease.is_valid(Tick::ZERO.after(5 * second)));
     }

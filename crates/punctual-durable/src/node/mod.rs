@@ -330,7 +330,11 @@ impl Node {
             let trim = phase == Phase::Active && now >= state.next_trim;
             drop(state);
             if renew {
-                self.renew(now)?;
+                // Reports must not wait for a renewal that fails.
+                if let Err(error) = self.renew(now) {
+                    self.lock().lease.failed(now);
+                    self.tell(&Event::StoreFailed(&error));
+                }
             } else if let Some(firings) = self.firings(now) {
                 self.fire(firings)?;
             } else if let Some((sent, exchange)) = self.plan(now) {
