@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::job::{Due, Failure, JobId, JobRecord, NewJob, OnConflict, OnLost};
 use crate::lane::Lane;
 use crate::node::Node;
+use crate::post::{PostBox, Receipt};
 use crate::registry::Registry;
 use crate::schedule::{NewSchedule, ScheduleRecord};
 use crate::schedule_builder::ScheduleBuilder;
@@ -25,13 +26,19 @@ use crate::time::Timestamp;
 pub struct Client {
     store: Arc<dyn Store>,
     registry: Arc<Registry>,
+    post: Arc<PostBox>,
     /// The node in this process, if there is one: it is told at once what others find by looking.
     node: Weak<Node>,
 }
 
 impl Client {
-    pub(crate) fn new(store: Arc<dyn Store>, registry: Arc<Registry>, node: Weak<Node>) -> Self {
-        Self { store, registry, node }
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        registry: Arc<Registry>,
+        post: Arc<PostBox>,
+        node: Weak<Node>,
+    ) -> Self {
+        Self { store, registry, post, node }
     }
 
     /// The store itself.
@@ -362,5 +369,21 @@ impl NewJobBuilder<'_> {
     pub fn send(self) -> Result<Enqueued> {
         let mut answers = self.client.send(vec![self.job?])?;
         answers.pop().ok_or_else(|| Error::broken("the store gave no answer"))
+    }
+
+    /// Sends it to the store without waiting: the receipt can be joined or awaited. What is posted while a commit is
+    /// under way goes into the next one together.
+    ///
+    /// ```
+    /// # use punctual_durable::{Done, Jobs};
+    /// let jobs = Jobs::open("memory:")?.handle("greet", |_: String, _| Ok(Done)).start()?;
+    /// let receipts: Vec<_> = ["Anna", "Bob"].map(|name| jobs.enqueue(name.to_owned()).post()).into();
+    /// for receipt in receipts {
+    ///     receipt.join()?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn post(self) -> Receipt {
+        self.client.post.post(self.job, self.client)
     }
 }

@@ -68,7 +68,6 @@ impl Error {
     }
 
     /// The same error for somebody else: with the message of the source, without the source itself.
-    #[cfg(feature = "sqlite")]
     pub(crate) fn copy(&self) -> Self {
         let source = self.source.as_ref().map(|source| source.to_string().into());
         Self { kind: self.kind, message: self.message.clone(), source }

@@ -15,6 +15,7 @@ use crate::event::Event;
 use crate::job::NodeId;
 use crate::node::{Node, Observe, Settings};
 use crate::outcome::{JobError, Outcome};
+use crate::post::PostBox;
 use crate::registry::{KindOptions, Registry};
 use crate::store::{MemoryStore, Store};
 
@@ -235,7 +236,8 @@ impl JobsBuilder {
             }
         }
         if registry.runnable().is_empty() {
-            return Ok(Jobs { client: Client::new(self.store, registry, Weak::new()), node: None });
+            let post = PostBox::new(self.settings.clock)?;
+            return Ok(Jobs { client: Client::new(self.store, registry, post, Weak::new()), node: None });
         }
         let node = Node::start(self.store, registry, self.settings)?;
         Ok(Jobs { client: node.client(), node: Some(node) })

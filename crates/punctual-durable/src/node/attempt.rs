@@ -107,7 +107,7 @@ fn shorten(mut message: String) -> String {
 }
 
 /// The text of a panic. Its payload is dropped here; should that panic, what comes of it is leaked.
-pub(super) fn message(panic: Box<dyn Any + Send>) -> String {
+pub(crate) fn message(panic: Box<dyn Any + Send>) -> String {
     let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => (*text).to_owned(),
         (None, Some(text)) => text.clone(),

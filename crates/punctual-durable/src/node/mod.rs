@@ -45,6 +45,8 @@ use std::time::Duration;
 
 use punctual::{CancelOnDrop, Clock, Executor, TaskHandle, Tick, When};
 
+pub(crate) use self::attempt::message as panic_message;
+
 use self::attempt::Attempt;
 use self::front::{Front, Plan};
 use self::lease::Lease;
@@ -53,6 +55,7 @@ use crate::context::{Signal, Stop};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::job::{Fence, JobId, JobRecord, JobState, NodeId};
+use crate::post::PostBox;
 use crate::registry::{Registry, Run};
 use crate::retry::Backoff;
 use crate::schedule::{Firing, ScheduleRecord};
@@ -100,6 +103,7 @@ pub(crate) struct Node {
     registry: Arc<Registry>,
     kinds: Arc<[String]>,
     settings: Settings,
+    post: Arc<PostBox>,
     control: Executor,
     workers: Executor,
     /// This node, for tasks that must not keep it alive.
@@ -174,6 +178,7 @@ impl Node {
             let builder = Executor::builder().core_threads(threads).max_threads(threads);
             builder.clock(clock).thread_name(name).build().map_err(|error| Error::invalid(error.to_string()))
         };
+        let post = PostBox::new(Arc::clone(&settings.clock))?;
         let control = pool(1, "punctual-control")?;
         let workers = pool(settings.concurrency, "punctual-worker")?;
         let state = State {
@@ -202,6 +207,7 @@ impl Node {
             kinds: registry.runnable(),
             registry,
             settings,
+            post,
             control,
             workers,
             weak: weak.clone(),
@@ -231,7 +237,8 @@ impl Node {
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client::new(Arc::clone(&self.store), Arc::clone(&self.registry), self.weak.clone())
+        let (store, registry) = (Arc::clone(&self.store), Arc::clone(&self.registry));
+        Client::new(store, registry, Arc::clone(&self.post), self.weak.clone())
     }
 
     fn tell(&self, event: &Event<'_>) {
