@@ -239,6 +239,13 @@ impl Client {
         Ok(found)
     }
 
+    /// Lets nodes look for jobs now, this one and those that the store can reach: for jobs that were enqueued by other
+    /// means, such as a transaction of one's own.
+    pub fn look(&self) {
+        self.look_again();
+        self.store.tell_news();
+    }
+
     fn look_again(&self) {
         if let Some(node) = self.node.upgrade() {
             node.look_again();

@@ -190,3 +190,51 @@ fn a_log_cut_off_anywhere_leaves_a_prefix_of_what_was_acknowledged() {
     }
     assert_eq!(most, JOBS);
 }
+
+#[test]
+fn jobs_enqueued_in_a_transaction_share_its_fate() {
+    let folder = Folder::new();
+    let path = folder.file("shop.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let count = || store.find(&punctual_durable::Filter::new()).unwrap().len();
+    let mut mine = rusqlite::Connection::open(&path).unwrap();
+    mine.execute_batch("CREATE TABLE sale (customer INTEGER)").unwrap();
+    let job = || NewJob::new("mail", "{}");
+
+    let error = store.enqueue_in(&mine, vec![job()]).unwrap_err();
+    assert!(error.is_invalid() && error.to_string().contains("no transaction"), "{error}");
+    let mut other = rusqlite::Connection::open(folder.file("other.db")).unwrap();
+    let error = store.enqueue_in(&other.transaction().unwrap(), vec![job()]).unwrap_err();
+    assert!(error.is_invalid() && error.to_string().contains("other.db"), "{error}");
+    let mut memory = rusqlite::Connection::open_in_memory().unwrap();
+    assert!(store.enqueue_in(&memory.transaction().unwrap(), vec![job()]).unwrap_err().is_invalid());
+
+    let transaction = mine.transaction().unwrap();
+    store.enqueue_in(&transaction, vec![job(), job()]).unwrap();
+    transaction.rollback().unwrap();
+    assert_eq!(count(), 0);
+
+    let transaction = mine.transaction().unwrap();
+    transaction.execute("INSERT INTO sale (customer) VALUES (7)", []).unwrap();
+    let keyed = || job().unique("k", punctual_durable::OnConflict::Reject);
+    store.enqueue_in(&transaction, vec![keyed()]).unwrap();
+    assert!(
+        store.enqueue_in(&transaction, vec![job(), keyed()]).unwrap_err().is_conflict(),
+        "and the rest goes on"
+    );
+    transaction.commit().unwrap();
+    assert_eq!(count(), 1, "the batch that was refused left nothing");
+    let sales: i64 = mine.query_row("SELECT count(*) FROM sale", [], |row| row.get(0)).unwrap();
+    assert_eq!(sales, 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_has_one_owner_by_whatever_name_it_is_opened() {
+    let folder = Folder::new();
+    let first = SqliteStore::open(folder.file("jobs.db")).unwrap();
+    std::os::unix::fs::symlink(folder.file("jobs.db"), folder.file("alias.db")).unwrap();
+    let second = SqliteStore::open(folder.file("alias.db")).unwrap();
+    assert_eq!(first.renew(NodeId::random(), LEASE).unwrap().tenure, Tenure::Active);
+    assert_eq!(second.renew(NodeId::random(), LEASE).unwrap().tenure, Tenure::Standby);
+}

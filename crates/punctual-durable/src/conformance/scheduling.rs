@@ -67,7 +67,8 @@ pub fn a_schedule_saved_again_is_the_same_schedule(subject: &mut dyn Subject) {
 /// Of two that saw the same, one wins; a crash leaves both or neither.
 pub fn every_occurrence_happens_once(subject: &mut dyn Subject) {
     let hand = Hand::new(subject);
-    hand.store.save_schedule(every_minute("s")).unwrap();
+    // Overlap is allowed, so nothing but the version keeps a second one from happening.
+    hand.store.save_schedule(NewSchedule { overlap: Overlap::Allow, ..every_minute("s") }).unwrap();
     assert_eq!(hand.due(), []);
     hand.pass(subject, MINUTE);
     let now = hand.store.now();

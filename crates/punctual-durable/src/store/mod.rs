@@ -97,6 +97,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         drop(wake);
     }
 
+    /// Tells others that something has changed which did not go through here. A courtesy, too.
+    fn tell_news(&self) {}
+
     // ---- for everybody
 
     /// Accepts jobs, each for itself: the answers are in the order of the jobs.

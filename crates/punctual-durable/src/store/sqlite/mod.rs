@@ -15,6 +15,11 @@
 //! # News
 //! A node hears of what its own process enqueues directly, and of what others do through a bell, see `bell.rs`.
 //!
+//! # Cost
+//! A look and a sweep cost a search in an index for each line, that is for each (queue, kind, lane) that jobs have ever
+//! been in: hundreds are nothing, a queue for each of a hundred thousand customers is not what queues are for. A claim
+//! is two statements, a completion one.
+//!
 //! # Paths not taken
 //! *A table of finished jobs:* moving a row is a delete and an insert where an update does; the living are told from
 //! the dead by partial indexes. *Asynchronous commits:* they would lose the last jobs in a power cut, silently.
@@ -94,11 +99,18 @@ impl SqliteStore {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_with_time(path: impl Into<PathBuf>, time: impl TimeSource) -> Result<Self> {
-        let path: Arc<Path> = path.into().into();
+        let path = path.into();
         if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
             return Err(Error::invalid(format!("{:?} is not the name of a file", path.display())));
         }
-        let writer = Writer::start(schema::open(&path)?, &path)?;
+        let connection = schema::open(&path)?;
+        // One file, one lock beside it, by whatever name and from whatever folder it is opened.
+        let path: Arc<Path> = std::fs::canonicalize(&path)
+            .map_err(|error| {
+                Error::invalid(format!("cannot find {} again", path.display())).with_source(error)
+            })?
+            .into();
+        let writer = Writer::start(connection, &path)?;
         let (readers, ownership) = (Mutex::default(), Ownership::of(&path));
         Ok(Self { path, time: Arc::new(time), writer, readers, ownership })
     }
@@ -107,6 +119,61 @@ impl SqliteStore {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Accepts jobs in a transaction of the caller's, on a connection of the caller's to the same file: they are kept
+    /// if and only if it commits, together with whatever else it did.
+    ///
+    /// Nodes in this and other processes find them when they next look; [`Client::look`](crate::Client::look) after the
+    /// commit makes that now.
+    ///
+    /// ```
+    /// # use punctual_durable::{NewJob, SqliteStore, Store};
+    /// # let folder = std::env::temp_dir().join(format!("punctual-doc-tx-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("shop.db");
+    /// let store = SqliteStore::open(&path)?;
+    /// let mut mine = rusqlite::Connection::open(&path)?;
+    /// mine.execute_batch("CREATE TABLE sale (customer INTEGER)")?;
+    ///
+    /// let transaction = mine.transaction()?;
+    /// transaction.execute("INSERT INTO sale (customer) VALUES (7)", [])?;
+    /// let accepted = store.enqueue_in(&transaction, vec![NewJob::new("send-invoice", "7")])?;
+    /// assert_eq!(store.job(accepted[0].id())?, None, "not yet");
+    /// transaction.commit()?; // both, or neither
+    /// assert_eq!(store.job(accepted[0].id())?.unwrap().kind, "send-invoice");
+    /// # drop((store, mine));
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`enqueue`](Store::enqueue); and if the connection is to another file or has no transaction open. None of the
+    /// jobs is accepted then, and the transaction goes on.
+    pub fn enqueue_in(&self, transaction: &Connection, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
+        jobs.iter().try_for_each(NewJob::check)?;
+        let theirs = transaction.path().map(std::fs::canonicalize).and_then(std::result::Result::ok);
+        if theirs.as_deref() != Some(&*self.path) {
+            let theirs = transaction.path().unwrap_or("memory");
+            return Err(Error::invalid(format!(
+                "a connection to {theirs:?} is none to {}",
+                self.path.display()
+            )));
+        }
+        if transaction.is_autocommit() {
+            return Err(Error::invalid("the connection has no transaction open"));
+        }
+        let cannot = |error| failed("cannot write to", &self.path, error);
+        transaction.execute_batch("SAVEPOINT punctual_enqueue").map_err(cannot)?;
+        let write = Write { connection: transaction, path: &self.path, now: self.now() };
+        let accepted = write.enqueue(jobs);
+        if accepted.is_err() && !transaction.is_autocommit() {
+            transaction.execute_batch("ROLLBACK TO punctual_enqueue").map_err(cannot)?;
+        }
+        if !transaction.is_autocommit() {
+            transaction.execute_batch("RELEASE punctual_enqueue").map_err(cannot)?;
+        }
+        accepted
     }
 
     fn write<T: Send + 'static>(
@@ -174,6 +241,10 @@ fn failed(what: &str, path: &Path, error: rusqlite::Error) -> Error {
 impl Store for SqliteStore {
     fn now(&self) -> Timestamp {
         self.time.timestamp()
+    }
+
+    fn tell_news(&self) {
+        self.ownership.ring();
     }
 
     fn on_news(&self, wake: Arc<dyn Fn() + Send + Sync>) {
