@@ -342,6 +342,35 @@ fn a_burst_is_worked_off_by_lane_without_starving_any() {
 }
 
 #[test]
+fn what_was_claimed_ahead_does_not_hold_up_what_is_more_urgent() {
+    let bench = Bench::new();
+    let (sender, calls) = channel();
+    let handler = move |mail: Mail, cx: &JobContext| {
+        sender.send(mail.to.clone())?;
+        if mail.to == "slow" {
+            cx.sleep(10 * SECOND)?;
+        }
+        Ok(Done)
+    };
+    let jobs = bench.jobs().concurrency(1).poll_interval(SECOND).handle("mail", handler).start().unwrap();
+    bench.clock.wait_until_idle();
+    let names = std::iter::repeat_n("quick", 20).chain(std::iter::repeat_n("slow", 20));
+    jobs.enqueue_many(names.map(mail)).unwrap();
+    bench.clock.advance(5 * SECOND);
+    assert_eq!(calls.try_iter().count(), 21, "the first of the slow ones runs");
+    let held = jobs.find(&Filter::new().state(JobState::Claimed)).unwrap();
+    assert_eq!(held.len(), 1, "the others that were claimed ahead have been given back");
+    let waiting = jobs.find(&Filter::new().state(JobState::Scheduled)).unwrap();
+    assert!(waiting.iter().all(|job| job.attempt == 0), "and have lost no attempt");
+    jobs.enqueue(mail("urgent")).lane(punctual_durable::Lane::Urgent).send().unwrap();
+    bench.clock.advance(10 * SECOND);
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), ["urgent", "slow"]);
+    bench.clock.advance(HOUR);
+    assert_eq!(jobs.find(&Filter::new().state(JobState::Done)).unwrap().len(), 41);
+    bench.end(jobs);
+}
+
+#[test]
 fn a_shutdown_gives_back_what_has_not_begun_and_waits_for_what_has() {
     let bench = Bench::new();
     let (handler, gate) = gated();
@@ -716,7 +745,7 @@ fn a_cron_schedule_runs_by_the_wall_in_its_zone() {
         sender.send(cx.series().unwrap().1.to_string())?;
         Ok(Done)
     };
-    let jobs = bench.jobs().handle("mail", handler).start().unwrap();
+    let jobs = bench.jobs().poll_interval(HOUR).handle("mail", handler).start().unwrap();
     // The clock of the test starts with the year 2000, in the winter of Berlin.
     jobs.schedule("office").cron("0 9 * * MON-FRI", "Europe/Berlin").unwrap().job(mail("a")).save().unwrap();
     bench.clock.advance(4 * 24 * HOUR);

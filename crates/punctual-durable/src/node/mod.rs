@@ -18,9 +18,10 @@
 //! 2. *Reports are not lost.* An exchange that fails puts its reports back; they may be sent again (invariant 7 of the
 //!    store). What that exchange may have claimed unheard is disowned by the next one.
 //! 3. *Nothing starts without a lease,* see `lease.rs`.
-//! 4. *No more is claimed than there is room for:* threads, and as many again as were finished during the last exchange
-//!    (at most [`MOST_AHEAD`]), so that workers do not wait for the store while jobs are short. Reports that the store
-//!    has not taken count as well: when it is down, claiming stops.
+//! 4. *No more is claimed than there is room for:* threads, and twice as many as were finished during the last exchange
+//!    (at most [`MOST_AHEAD`]), so that workers do not wait for the store while jobs are short. What finds no thread
+//!    within [`LONGEST_AHEAD`] is given back. Reports that the store has not taken count as well: when it is down,
+//!    claiming stops.
 //! 5. *User code runs and is dropped without the lock of `state`.* Handlers run in attempts, observers are called by
 //!    [`Node::tell`], and attempts, which report when dropped, are never dropped under it.
 //!
@@ -64,6 +65,8 @@ use crate::time::Timestamp;
 
 /// Jobs claimed beyond the number of threads.
 const MOST_AHEAD: usize = 1_000;
+/// How long a claimed job may wait for a thread.
+const LONGEST_AHEAD: Duration = Duration::from_millis(250);
 /// Reports in one exchange.
 const MOST_REPORTS: usize = 1_000;
 /// Tickets asked for in one look.
@@ -155,6 +158,8 @@ enum Phase {
 
 struct Held {
     fence: Fence,
+    /// When it was claimed.
+    since: Tick,
     signal: Arc<Signal>,
     /// `None` until it has been given to the workers.
     task: Option<Arc<TaskHandle<()>>>,
@@ -347,6 +352,7 @@ impl Node {
             } else if let Some((sent, exchange)) = self.plan(now) {
                 self.exchange(sent, exchange)?;
             } else if look {
+                self.give_back(now);
                 self.look(now)?;
             } else if trim {
                 self.trim(now)?;
@@ -542,7 +548,8 @@ impl Node {
         let mut state = self.lock();
         state.disown = false;
         state.batch = MOST_REPORTS;
-        state.ahead = sent.len().saturating_mul(2).min(MOST_AHEAD);
+        let finished = sent.iter().filter(|out| out.verdict != Verdict::Release).count();
+        state.ahead = finished.saturating_mul(2).min(MOST_AHEAD);
         // Forgets a slow exchange within some dozen quick ones.
         state.pace = took.max(state.pace - state.pace / 8);
         if claiming {
@@ -609,7 +616,7 @@ impl Node {
         if job.cancel_requested {
             signal.raise(Stop::Cancelled);
         }
-        let held = Held { fence: job.fence, signal: Arc::clone(&signal), task: None };
+        let held = Held { fence: job.fence, since: self.now(), signal: Arc::clone(&signal), task: None };
         self.lock().held.insert(job.id, held);
         self.launch(Attempt::new(Arc::clone(self), job, signal));
     }
@@ -639,6 +646,18 @@ impl Node {
             // Shutting down: the attempt is given back as it is dropped.
             Err(refused) => drop(refused),
         }
+    }
+
+    /// By 4: what was claimed ahead and has found no thread for a while is not kept from others, nor ahead of what is
+    /// more urgent.
+    fn give_back(&self, now: Tick) {
+        let state = self.lock();
+        let long = |held: &&Held| now.since(held.since) >= LONGEST_AHEAD;
+        let tasks: Vec<_> = state.held.values().filter(long).filter_map(|held| held.task.clone()).collect();
+        drop(state);
+        // Those that run are not in the queue any more.
+        let unstarted: Vec<_> = tasks.iter().filter_map(|task| task.remove()).collect();
+        drop(unstarted);
     }
 
     fn may_start(&self) -> bool {
