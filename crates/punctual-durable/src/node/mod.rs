@@ -34,8 +34,11 @@
 //! given up, and the rest goes on. A step that panics counts as a failure of the store.
 
 mod attempt;
+mod claimed;
+mod exchange;
 mod front;
 mod lease;
+mod look;
 mod stop;
 
 use std::collections::HashMap;
@@ -48,19 +51,18 @@ use punctual::{CancelOnDrop, Clock, Executor, TaskHandle, Tick, When};
 
 pub(crate) use self::attempt::message as panic_message;
 
-use self::attempt::Attempt;
-use self::front::{Front, Plan};
+use self::front::Front;
 use self::lease::Lease;
 use crate::client::Client;
 use crate::context::{Signal, Stop};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::job::{Fence, JobId, JobRecord, JobState, NodeId};
+use crate::job::{Fence, JobId, JobRecord, NodeId};
 use crate::post::PostBox;
-use crate::registry::{Registry, Run};
+use crate::registry::Registry;
 use crate::retry::Backoff;
-use crate::schedule::{Firing, ScheduleRecord};
-use crate::store::{Exchange, Exchanged, Peek, Recorded, Report, Store, Tenure, Ticket, Verdict};
+use crate::schedule::ScheduleRecord;
+use crate::store::{Store, Tenure, Ticket, Verdict};
 use crate::time::Timestamp;
 
 /// Jobs claimed beyond the number of threads.
@@ -404,191 +406,6 @@ impl Node {
         }
     }
 
-    /// Looks ahead, three times as far as it is to the next look: every job is seen at least twice before it is due.
-    fn look(&self, now: Tick) -> Result<()> {
-        let from = self.store.now();
-        let until = from.after(self.settings.poll.saturating_mul(3));
-        let peek = Peek::new(Arc::clone(&self.kinds), until, MOST_TICKETS).after(from);
-        let peeked = self.store.peek(&peek)?;
-        let schedules = self.store.due_schedules(&self.kinds, until)?;
-        let store_now = self.store.now();
-        let mut state = self.lock();
-        let seen = peeked.tickets.len();
-        state.schedules = schedules;
-        if peeked.overdue {
-            state.front.suspect_backlog();
-        }
-        for ticket in peeked.tickets {
-            // What we hold was claimed after it was seen.
-            if !state.held.contains_key(&ticket.id) {
-                state.front.add(ticket);
-            }
-        }
-        let mut next_look = now.after(self.settings.poll);
-        if let Some(next) = peeked.next.filter(|next| seen == MOST_TICKETS && *next <= until) {
-            // Not all of them fitted: look again before the first of the others, but let some be done.
-            let wait = next.since(store_now).saturating_sub(LEAD.1).max(LEAD.0);
-            next_look = next_look.min(now.after(wait));
-        }
-        state.next_look = next_look;
-        Ok(())
-    }
-
-    /// Forgets jobs that have been over for long, some at a time.
-    fn trim(&self, now: Tick) -> Result<()> {
-        let before = self.store.now().before(self.settings.retain);
-        let trimmed = self.store.trim(before, MOST_TRIMMED)?;
-        let wait = if trimmed < MOST_TRIMMED { TRIM_EVERY } else { TRIM_PAUSE };
-        self.lock().next_trim = now.after(wait);
-        Ok(())
-    }
-
-    /// What to do about schedules whose next occurrence is near, if there are any.
-    fn firings(&self, now: Tick) -> Option<Vec<Firing>> {
-        let store_now = self.store.now();
-        let mut state = self.lock();
-        if state.phase != Phase::Active || !state.lease.is_valid(now) {
-            return None;
-        }
-        let until = store_now.after(state.lead_of_schedules());
-        let firings: Vec<Firing> =
-            state.schedules.iter().filter_map(|record| record.firing(store_now, until)).collect();
-        if firings.is_empty() {
-            return None;
-        }
-        // What they are after that is found by looking.
-        state.schedules.retain(|record| record.next.is_none_or(|next| next > until));
-        state.next_look = Tick::ZERO;
-        Some(firings)
-    }
-
-    fn fire(&self, firings: Vec<Firing>) -> Result<()> {
-        let tickets = self.store.fire(firings)?;
-        let mut state = self.lock();
-        for ticket in tickets {
-            state.front.add(ticket);
-        }
-        Ok(())
-    }
-
-    /// What the next exchange is to carry, if there is anything.
-    fn plan(&self, now: Tick) -> Option<(Vec<Outgoing>, Exchange)> {
-        let store_now = self.store.now();
-        let mut state = self.lock();
-        let active = state.phase == Phase::Active && state.lease.is_valid(now);
-        let room = if active { state.room(self.settings.concurrency) } else { 0 };
-        let (lead, reporting) = (state.lead(), !state.outbox.is_empty());
-        let Plan { claims, sweep } = state.front.plan(store_now, lead, room, reporting);
-        let count = state.outbox.len().min(state.batch);
-        if count == 0 && claims.is_empty() && sweep == 0 {
-            return None;
-        }
-        let sent: Vec<Outgoing> = state.outbox.drain(..count).collect();
-        let reports = sent.iter().map(|out| Report::new(out.job.id, out.job.fence, out.verdict.clone()));
-        let mut exchange = Exchange::new(Arc::clone(&self.kinds)).claims(claims).sweep(sweep);
-        exchange.reports = reports.collect();
-        if state.disown {
-            // What waits to be reported is still ours.
-            let ours = state.held.keys().copied().chain(state.outbox.iter().map(|out| out.job.id));
-            exchange = exchange.disown_all_but(ours.collect());
-        }
-        Some((sent, exchange))
-    }
-
-    fn exchange(self: &Arc<Self>, sent: Vec<Outgoing>, exchange: Exchange) -> Result<()> {
-        let (started, swept) = (self.now(), exchange.sweep > 0);
-        let claiming = swept || !exchange.claims.is_empty();
-        match catch_unwind(AssertUnwindSafe(|| self.store.exchange(self.id, exchange))) {
-            Ok(Ok(answer)) => {
-                let took = self.now().since(started);
-                self.settle(sent, answer, took, claiming, swept);
-                Ok(())
-            }
-            Ok(Err(error)) => {
-                self.put_back(sent, &error);
-                Err(error)
-            }
-            Err(panic) => {
-                let error = Error::broken(format!("the store panicked: {}", attempt::message(panic)));
-                self.put_back(sent, &error);
-                Err(error)
-            }
-        }
-    }
-
-    /// By 2.
-    fn put_back(&self, mut sent: Vec<Outgoing>, error: &Error) {
-        let mut state = self.lock();
-        state.disown = true;
-        state.front.suspect_backlog();
-        let mut given_up = None;
-        if !error.is_transient() {
-            if let [_] = sent.as_slice() {
-                // This very report cannot be recorded. Its job is disowned, and run again.
-                given_up = sent.pop();
-            }
-            state.batch = (sent.len() / 2).max(1);
-        }
-        sent.append(&mut state.outbox);
-        state.outbox = sent;
-        drop(state);
-        if let Some(Outgoing { job, .. }) = given_up {
-            self.tell(&Event::Stale { id: job.id });
-        }
-    }
-
-    fn settle(
-        self: &Arc<Self>,
-        sent: Vec<Outgoing>,
-        answer: Exchanged,
-        took: Duration,
-        claiming: bool,
-        swept: bool,
-    ) {
-        let mut state = self.lock();
-        state.disown = false;
-        state.batch = MOST_REPORTS;
-        let finished = sent.iter().filter(|out| out.verdict != Verdict::Release).count();
-        state.ahead = finished.saturating_mul(2).min(MOST_AHEAD);
-        // Forgets a slow exchange within some dozen quick ones.
-        state.pace = took.max(state.pace - state.pace / 8);
-        if claiming {
-            state.front.learn(swept, answer.drained, answer.crowded);
-        }
-        for (out, recorded) in sent.iter().zip(&answer.recorded) {
-            if let Recorded::Waits(due) = recorded {
-                let (id, lane) = (out.job.id, out.job.lane);
-                state.front.add(Ticket { id, version: out.job.version + 1, due: *due, lane });
-            } else if out.job.series.is_some() {
-                // Its schedule may have got a next time, or made another job.
-                state.next_look = Tick::ZERO;
-            }
-        }
-        drop(state);
-        for (out, recorded) in sent.iter().zip(&answer.recorded) {
-            self.tell_recorded(out, *recorded);
-        }
-        for job in answer.claimed {
-            self.accept(job);
-        }
-    }
-
-    fn tell_recorded(&self, out: &Outgoing, recorded: Recorded) {
-        let id = out.job.id;
-        match recorded {
-            Recorded::Over(_) | Recorded::Waits(_) => {
-                let state = if let Recorded::Over(state) = recorded { state } else { JobState::Scheduled };
-                let error = match &out.verdict {
-                    Verdict::Retry { error, .. } | Verdict::Fail { error } => Some(error.as_str()),
-                    _ => None,
-                };
-                self.tell(&Event::Recorded { id, kind: &out.job.kind, state, error });
-            }
-            Recorded::Already => {}
-            Recorded::Stale => self.tell(&Event::Stale { id }),
-        }
-    }
-
     fn set_alarm(&self) {
         let (now, store_now) = (self.now(), self.store.now());
         let mut state = self.lock();
@@ -606,79 +423,6 @@ impl Node {
             let old = self.lock().alarm.replace(alarm);
             drop(old);
         }
-    }
-
-    // ---- claimed jobs
-
-    /// A job that the store has given us.
-    fn accept(self: &Arc<Self>, job: JobRecord) {
-        let signal = Arc::new(Signal::default());
-        if job.cancel_requested {
-            signal.raise(Stop::Cancelled);
-        }
-        let held = Held { fence: job.fence, since: self.now(), signal: Arc::clone(&signal), task: None };
-        self.lock().held.insert(job.id, held);
-        self.launch(Attempt::new(Arc::clone(self), job, signal));
-    }
-
-    /// Gives an attempt to the workers, for its due time.
-    fn launch(&self, attempt: Attempt) {
-        let (id, fence, due) = (attempt.job().id, attempt.job().fence, attempt.job().due);
-        // If the store's clock was set back it may be set forward again: look now and then.
-        let deadline = self.now().after(due.since(self.store.now()).min(LONGEST_WAIT));
-        let name: Arc<str> = attempt.job().kind.as_str().into();
-        let task = self.workers.task(move || attempt.run()).name(name).first(When::At(deadline)).start();
-        match task {
-            Ok(task) => {
-                let task = Arc::new(task);
-                let mut state = self.lock();
-                let held = state.held.get_mut(&id).filter(|held| held.fence == fence);
-                // Whoever asked it to stop before could not reach the task.
-                let asked = held.is_some_and(|held| {
-                    held.task = Some(Arc::clone(&task));
-                    held.signal.raised().is_some()
-                });
-                drop(state);
-                if asked {
-                    task.interrupt();
-                }
-            }
-            // Shutting down: the attempt is given back as it is dropped.
-            Err(refused) => drop(refused),
-        }
-    }
-
-    /// By 4: what was claimed ahead and has found no thread for a while is not kept from others, nor ahead of what is
-    /// more urgent.
-    fn give_back(&self, now: Tick) {
-        let state = self.lock();
-        let long = |held: &&Held| now.since(held.since) >= LONGEST_AHEAD;
-        let tasks: Vec<_> = state.held.values().filter(long).filter_map(|held| held.task.clone()).collect();
-        drop(state);
-        // Those that run are not in the queue any more.
-        let unstarted: Vec<_> = tasks.iter().filter_map(|task| task.remove()).collect();
-        drop(unstarted);
-    }
-
-    fn may_start(&self) -> bool {
-        let now = self.now();
-        let state = self.lock();
-        matches!(state.phase, Phase::Active | Phase::Draining) && state.lease.is_valid(now)
-    }
-
-    fn handler(&self, kind: &str) -> Option<(Run, Backoff)> {
-        let kind = self.registry.kind(kind)?;
-        Some((kind.run.clone()?, kind.options.backoff))
-    }
-
-    /// An attempt is over.
-    fn report(&self, job: JobRecord, verdict: Verdict) {
-        let mut state = self.lock();
-        let held = state.held.remove(&job.id);
-        state.outbox.push(Outgoing { job, verdict });
-        drop(state);
-        drop(held);
-        self.stir();
     }
 }
 

@@ -9,22 +9,23 @@
 //! 3. `claimed` has each claimed job in `jobs`, and no other.
 //! 4. `jobs` has the living and the dead, `history` the others that are over; none is in both.
 
+mod state;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use self::state::{Line, State, line_of, plain_queue, ticket_of};
 use super::rules::{lost, settle};
 use super::{
-    Cancelling, Enqueued, Exchange, Exchanged, Filter, Moved, Next, Peek, Peeked, QueueChange, QueueRecord,
-    Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket, Verdict,
+    Cancelling, Enqueued, Exchange, Exchanged, Filter, Moved, Peek, Peeked, QueueChange, QueueRecord,
+    Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket, Verdict,
 };
 use crate::error::{Error, Result};
 use crate::job::{
-    Due, Failure, Fence, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, UniqueKey, check_name,
+    Due, Failure, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, UniqueKey, check_name,
 };
-use crate::lane::{Lane, share};
 use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
 use crate::time::{SystemTimeSource, TimeSource, Timestamp};
 
@@ -41,32 +42,6 @@ use crate::time::{SystemTimeSource, TimeSource, Timestamp};
 pub struct MemoryStore {
     time: Box<dyn TimeSource>,
     state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    jobs: BTreeMap<JobId, JobRecord>,
-    history: BTreeMap<JobId, JobRecord>,
-    failures: BTreeMap<JobId, Vec<Failure>>,
-    waiting: BTreeMap<Line, BTreeSet<(Timestamp, JobId)>>,
-    claimed: BTreeSet<JobId>,
-    keys: HashMap<String, JobId>,
-    queues: BTreeMap<String, QueueRecord>,
-    nodes: HashMap<NodeId, Timestamp>,
-    schedules: BTreeMap<String, ScheduleRecord>,
-    last_id: i64,
-    last_fence: i64,
-}
-
-/// Jobs wait in lines: one for each queue, kind and lane.
-type Line = (String, String, Lane);
-
-fn line_of(job: &JobRecord) -> Line {
-    (job.queue.clone(), job.kind.clone(), job.lane)
-}
-
-fn ticket_of(job: &JobRecord) -> Ticket {
-    Ticket { id: job.id, version: job.version, due: job.due, lane: job.lane }
 }
 
 impl MemoryStore {
@@ -110,258 +85,6 @@ impl MemoryStore {
         assert!(!state.jobs.values().any(gone) && state.history.values().all(gone), "invariant 4");
         assert!(!state.jobs.keys().any(|id| state.history.contains_key(id)), "invariant 4");
     }
-}
-
-impl State {
-    fn accept(&mut self, job: NewJob, now: Timestamp) -> Result<Enqueued> {
-        let holder = job.unique.as_ref().and_then(|unique| self.keys.get(&unique.key)).copied();
-        if let (Some(id), Some(UniqueKey { key, on_conflict })) = (holder, &job.unique) {
-            return match on_conflict {
-                OnConflict::Keep => Ok(Enqueued::Existing(id)),
-                OnConflict::Reject => {
-                    Err(Error::conflict(format!("the unique key {key:?} belongs to job {id}")))
-                }
-                OnConflict::Replace => Ok(self.replace(id, job, now)),
-            };
-        }
-        self.last_id += 1;
-        let record = JobRecord::accepted(JobId::from_i64(self.last_id), job, now);
-        self.queues.entry(record.queue.clone()).or_insert_with(|| plain_queue(&record.queue));
-        let ticket = ticket_of(&record);
-        self.put(record);
-        Ok(Enqueued::New(ticket))
-    }
-
-    fn replace(&mut self, id: JobId, new: NewJob, now: Timestamp) -> Enqueued {
-        if self.jobs[&id].state != JobState::Scheduled {
-            return Enqueued::Existing(id);
-        }
-        let mut job = self.take(id);
-        job.due = new.due.instant(now);
-        job.payload = Some(new.payload);
-        job.version += 1;
-        let ticket = ticket_of(&job);
-        self.put(job);
-        Enqueued::Replaced(ticket)
-    }
-
-    /// Takes a job out of every collection, to be changed and [put](Self::put) back.
-    fn take(&mut self, id: JobId) -> JobRecord {
-        let job = self.jobs.remove(&id).expect("the caller has seen it");
-        if let Some(line) = self.waiting.get_mut(&line_of(&job)) {
-            line.remove(&(job.due, id));
-        }
-        self.claimed.remove(&id);
-        if let Some(key) = job.unique.as_ref().filter(|_| !job.state.is_over()) {
-            self.keys.remove(key);
-        }
-        job
-    }
-
-    fn put(&mut self, job: JobRecord) {
-        if let Some(key) = job.unique.as_ref().filter(|_| !job.state.is_over()) {
-            self.keys.insert(key.clone(), job.id);
-        }
-        match job.state {
-            JobState::Scheduled => {
-                self.waiting.entry(line_of(&job)).or_default().insert((job.due, job.id));
-            }
-            JobState::Claimed => {
-                self.claimed.insert(job.id);
-            }
-            JobState::Dead => {}
-            JobState::Done | JobState::Discarded | JobState::Cancelled => {
-                self.history.insert(job.id, JobRecord { payload: None, ..job });
-                return;
-            }
-        }
-        self.jobs.insert(job.id, job);
-    }
-
-    /// How many occurrences of a schedule are alive.
-    fn living(&self, schedule: &str) -> usize {
-        let of_it = |job: &&JobRecord| !job.state.is_over() && is_of(job, schedule);
-        self.jobs.values().filter(of_it).count()
-    }
-
-    /// Makes an occurrence an ordinary job.
-    fn occur(
-        &mut self,
-        record: &ScheduleRecord,
-        nominal: Timestamp,
-        due: Timestamp,
-        now: Timestamp,
-    ) -> Ticket {
-        self.last_id += 1;
-        let job = record.definition.job.clone().due(Due::At(due));
-        let mut job = JobRecord::accepted(JobId::from_i64(self.last_id), job, now);
-        job.series = Some((record.definition.name.clone(), nominal));
-        self.queues.entry(job.queue.clone()).or_insert_with(|| plain_queue(&job.queue));
-        let ticket = ticket_of(&job);
-        self.put(job);
-        ticket
-    }
-
-    /// An occurrence is over: see `schedule.rs`.
-    fn after_occurrence(&mut self, schedule: &str, now: Timestamp) {
-        if self.living(schedule) > 0 {
-            return;
-        }
-        let Some(record) = self.schedules.get_mut(schedule) else { return };
-        let owed = record.next_after_end(now);
-        if let Some(nominal) = owed {
-            let record = record.clone();
-            self.occur(&record, nominal, now, now);
-        }
-    }
-
-    fn fire(&mut self, firing: Firing, now: Timestamp) -> Vec<Ticket> {
-        let living = self.living(&firing.name);
-        let seen = |record: &&mut ScheduleRecord| record.version == firing.version && record.paused.is_none();
-        let Some(record) = self.schedules.get_mut(&firing.name).filter(seen) else { return Vec::new() };
-        let happening = record.fired(firing, living);
-        let record = record.clone();
-        happening.into_iter().map(|nominal| self.occur(&record, nominal, nominal, now)).collect()
-    }
-
-    /// Moves a claimed job on, as the rules have decided.
-    fn follow(&mut self, id: JobId, next: Next, now: Timestamp) {
-        let mut job = self.take(id);
-        if let Some(message) = next.failure {
-            let failure = Failure::new(job.fence, job.attempt, now, message);
-            self.failures.entry(id).or_default().push(failure);
-        }
-        job.state = next.state;
-        job.due = next.due;
-        job.attempt = next.attempt;
-        job.crashes = next.crashes;
-        job.note = next.note.or(job.note);
-        job.version += 1;
-        job.cancel_requested = false;
-        job.finished = next.state.is_over().then_some(now);
-        let over = job.series.clone().filter(|_| job.state.is_over());
-        self.put(job);
-        if let Some((schedule, _)) = over {
-            self.after_occurrence(&schedule, now);
-        }
-    }
-
-    fn record(&mut self, node: NodeId, report: &Report, now: Timestamp) -> Recorded {
-        let held_by_it = |job: &JobRecord| job.owner == Some(node) && job.fence == report.fence;
-        let Some(job) = self.jobs.get(&report.id) else {
-            let was = self.history.get(&report.id).is_some_and(held_by_it);
-            return if was { Recorded::Already } else { Recorded::Stale };
-        };
-        match (held_by_it(job), job.state) {
-            (false, _) => Recorded::Stale,
-            (true, JobState::Claimed) => {
-                let next = settle(job, &report.verdict, now);
-                let recorded = Recorded::next(&next);
-                self.follow(report.id, next, now);
-                recorded
-            }
-            (true, _) => Recorded::Already,
-        }
-    }
-
-    /// How many more jobs of `queue` may be claimed.
-    fn room(&self, queue: &str) -> usize {
-        let Some(settings) = self.queues.get(queue) else { return usize::MAX };
-        match (&settings.paused, settings.limit) {
-            (Some(_), _) => 0,
-            (None, None) => usize::MAX,
-            (None, Some(limit)) => {
-                let claimed = self.claimed.iter().filter(|id| self.jobs[id].queue == queue).count();
-                (limit as usize).saturating_sub(claimed)
-            }
-        }
-    }
-
-    /// Whether only its limit keeps jobs of `queue` from being claimed.
-    fn is_full(&self, queue: &str) -> bool {
-        self.room(queue) == 0 && self.queues.get(queue).is_some_and(|settings| settings.paused.is_none())
-    }
-
-    fn claim(&mut self, node: NodeId, id: JobId, now: Timestamp) -> JobRecord {
-        self.last_fence += 1;
-        let mut job = self.take(id);
-        job.state = JobState::Claimed;
-        job.owner = Some(node);
-        job.fence = Fence::from_i64(self.last_fence);
-        job.attempt = job.attempt.saturating_add(1);
-        job.claimed = Some(now);
-        job.version += 1;
-        self.put(job.clone());
-        job
-    }
-
-    fn claim_seen(
-        &mut self,
-        node: NodeId,
-        ticket: &Ticket,
-        kinds: &[String],
-        now: Timestamp,
-    ) -> Option<JobRecord> {
-        let job = self.jobs.get(&ticket.id)?;
-        let as_seen = job.state == JobState::Scheduled && job.version == ticket.version;
-        if !as_seen || !kinds.contains(&job.kind) || self.room(&job.queue) == 0 {
-            return None;
-        }
-        Some(self.claim(node, ticket.id, now))
-    }
-
-    /// Waiting jobs due after `after` and by `until` in lines that are eligible, at most `most` of each lane and no more of a queue
-    /// than it has room for, by lane and due time.
-    fn due(
-        &self,
-        kinds: &[String],
-        after: Option<Timestamp>,
-        until: Timestamp,
-        most: usize,
-    ) -> [Vec<(Timestamp, JobId)>; 4] {
-        let mut lanes: [Vec<(Timestamp, JobId, &str)>; 4] = Default::default();
-        for ((queue, kind, lane), jobs) in &self.waiting {
-            if kinds.contains(kind) && self.room(queue) > 0 {
-                let from = after
-                    .map_or(Bound::Unbounded, |after| Bound::Excluded((after, JobId::from_i64(i64::MAX))));
-                let due =
-                    jobs.range((from, Bound::Unbounded)).take_while(|(due, _)| *due <= until).take(most);
-                lanes[lane.index()].extend(due.map(|(due, id)| (*due, *id, queue.as_str())));
-            }
-        }
-        let mut room: HashMap<&str, usize> = HashMap::new();
-        lanes.map(|mut jobs| {
-            jobs.sort_unstable();
-            jobs.retain(|(_, _, queue)| {
-                let left = room.entry(queue).or_insert_with(|| self.room(queue));
-                let fits = *left > 0;
-                *left = left.saturating_sub(1);
-                fits
-            });
-            jobs.into_iter().take(most).map(|(due, id, _)| (due, id)).collect()
-        })
-    }
-
-    fn sweep(&mut self, node: NodeId, kinds: &[String], most: usize, now: Timestamp) -> Vec<JobRecord> {
-        let lanes = self.due(kinds, None, now, most);
-        let places = share(most, std::array::from_fn(|lane| lanes[lane].len()));
-        let chosen: Vec<JobId> = (lanes.iter().zip(places))
-            .flat_map(|(jobs, places)| jobs.iter().take(places).map(|(_, id)| *id))
-            .collect();
-        chosen.into_iter().map(|id| self.claim(node, id, now)).collect()
-    }
-
-    fn is_alive(&self, node: NodeId, now: Timestamp) -> bool {
-        self.nodes.get(&node).is_some_and(|until| *until > now)
-    }
-}
-
-fn is_of(job: &JobRecord, schedule: &str) -> bool {
-    job.series.as_ref().is_some_and(|(name, _)| name == schedule)
-}
-
-fn plain_queue(name: &str) -> QueueRecord {
-    QueueRecord { name: name.to_owned(), paused: None, limit: None }
 }
 
 impl Store for MemoryStore {

@@ -1,0 +1,134 @@
+//! One exchange with the store: verdicts in, jobs out; and what becomes of it if it fails. Invariants: see `mod.rs`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::Tick;
+
+use super::front::Plan;
+use super::{MOST_AHEAD, MOST_REPORTS, Node, Outgoing, Phase, panic_message};
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::job::JobState;
+use crate::store::{Exchange, Exchanged, Recorded, Report, Ticket, Verdict};
+
+impl Node {
+    /// What the next exchange is to carry, if there is anything.
+    pub(super) fn plan(&self, now: Tick) -> Option<(Vec<Outgoing>, Exchange)> {
+        let store_now = self.store.now();
+        let mut state = self.lock();
+        let active = state.phase == Phase::Active && state.lease.is_valid(now);
+        let room = if active { state.room(self.settings.concurrency) } else { 0 };
+        let (lead, reporting) = (state.lead(), !state.outbox.is_empty());
+        let Plan { claims, sweep } = state.front.plan(store_now, lead, room, reporting);
+        let count = state.outbox.len().min(state.batch);
+        if count == 0 && claims.is_empty() && sweep == 0 {
+            return None;
+        }
+        let sent: Vec<Outgoing> = state.outbox.drain(..count).collect();
+        let reports = sent.iter().map(|out| Report::new(out.job.id, out.job.fence, out.verdict.clone()));
+        let mut exchange = Exchange::new(Arc::clone(&self.kinds)).claims(claims).sweep(sweep);
+        exchange.reports = reports.collect();
+        if state.disown {
+            // What waits to be reported is still ours.
+            let ours = state.held.keys().copied().chain(state.outbox.iter().map(|out| out.job.id));
+            exchange = exchange.disown_all_but(ours.collect());
+        }
+        Some((sent, exchange))
+    }
+
+    pub(super) fn exchange(self: &Arc<Self>, sent: Vec<Outgoing>, exchange: Exchange) -> Result<()> {
+        let (started, swept) = (self.now(), exchange.sweep > 0);
+        let claiming = swept || !exchange.claims.is_empty();
+        match catch_unwind(AssertUnwindSafe(|| self.store.exchange(self.id, exchange))) {
+            Ok(Ok(answer)) => {
+                let took = self.now().since(started);
+                self.settle(sent, answer, took, claiming, swept);
+                Ok(())
+            }
+            Ok(Err(error)) => {
+                self.put_back(sent, &error);
+                Err(error)
+            }
+            Err(panic) => {
+                let error = Error::broken(format!("the store panicked: {}", panic_message(panic)));
+                self.put_back(sent, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// By 2.
+    pub(super) fn put_back(&self, mut sent: Vec<Outgoing>, error: &Error) {
+        let mut state = self.lock();
+        state.disown = true;
+        state.front.suspect_backlog();
+        let mut given_up = None;
+        if !error.is_transient() {
+            if let [_] = sent.as_slice() {
+                // This very report cannot be recorded. Its job is disowned, and run again.
+                given_up = sent.pop();
+            }
+            state.batch = (sent.len() / 2).max(1);
+        }
+        sent.append(&mut state.outbox);
+        state.outbox = sent;
+        drop(state);
+        if let Some(Outgoing { job, .. }) = given_up {
+            self.tell(&Event::Stale { id: job.id });
+        }
+    }
+
+    pub(super) fn settle(
+        self: &Arc<Self>,
+        sent: Vec<Outgoing>,
+        answer: Exchanged,
+        took: Duration,
+        claiming: bool,
+        swept: bool,
+    ) {
+        let mut state = self.lock();
+        state.disown = false;
+        state.batch = MOST_REPORTS;
+        let finished = sent.iter().filter(|out| out.verdict != Verdict::Release).count();
+        state.ahead = finished.saturating_mul(2).min(MOST_AHEAD);
+        // Forgets a slow exchange within some dozen quick ones.
+        state.pace = took.max(state.pace - state.pace / 8);
+        if claiming {
+            state.front.learn(swept, answer.drained, answer.crowded);
+        }
+        for (out, recorded) in sent.iter().zip(&answer.recorded) {
+            if let Recorded::Waits(due) = recorded {
+                let (id, lane) = (out.job.id, out.job.lane);
+                state.front.add(Ticket { id, version: out.job.version + 1, due: *due, lane });
+            } else if out.job.series.is_some() {
+                // Its schedule may have got a next time, or made another job.
+                state.next_look = Tick::ZERO;
+            }
+        }
+        drop(state);
+        for (out, recorded) in sent.iter().zip(&answer.recorded) {
+            self.tell_recorded(out, *recorded);
+        }
+        for job in answer.claimed {
+            self.accept(job);
+        }
+    }
+
+    pub(super) fn tell_recorded(&self, out: &Outgoing, recorded: Recorded) {
+        let id = out.job.id;
+        match recorded {
+            Recorded::Over(_) | Recorded::Waits(_) => {
+                let state = if let Recorded::Over(state) = recorded { state } else { JobState::Scheduled };
+                let error = match &out.verdict {
+                    Verdict::Retry { error, .. } | Verdict::Fail { error } => Some(error.as_str()),
+                    _ => None,
+                };
+                self.tell(&Event::Recorded { id, kind: &out.job.kind, state, error });
+            }
+            Recorded::Already => {}
+            Recorded::Stale => self.tell(&Event::Stale { id }),
+        }
+    }
+}

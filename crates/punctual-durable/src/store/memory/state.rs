@@ -1,0 +1,295 @@
+//! What a memory store holds, and every change of it. Invariants: see `mod.rs`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+
+use crate::error::{Error, Result};
+use crate::job::{Due, Failure, Fence, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, UniqueKey};
+use crate::lane::{Lane, share};
+use crate::schedule::{Firing, ScheduleRecord};
+use crate::store::{Enqueued, Next, QueueRecord, Recorded, Report, Ticket, settle};
+use crate::time::Timestamp;
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) jobs: BTreeMap<JobId, JobRecord>,
+    pub(super) history: BTreeMap<JobId, JobRecord>,
+    pub(super) failures: BTreeMap<JobId, Vec<Failure>>,
+    pub(super) waiting: BTreeMap<Line, BTreeSet<(Timestamp, JobId)>>,
+    pub(super) claimed: BTreeSet<JobId>,
+    pub(super) keys: HashMap<String, JobId>,
+    pub(super) queues: BTreeMap<String, QueueRecord>,
+    pub(super) nodes: HashMap<NodeId, Timestamp>,
+    pub(super) schedules: BTreeMap<String, ScheduleRecord>,
+    pub(super) last_id: i64,
+    pub(super) last_fence: i64,
+}
+
+/// Jobs wait in lines: one for each queue, kind and lane.
+pub(super) type Line = (String, String, Lane);
+
+pub(super) fn line_of(job: &JobRecord) -> Line {
+    (job.queue.clone(), job.kind.clone(), job.lane)
+}
+
+pub(super) fn ticket_of(job: &JobRecord) -> Ticket {
+    Ticket { id: job.id, version: job.version, due: job.due, lane: job.lane }
+}
+
+impl State {
+    pub(super) fn accept(&mut self, job: NewJob, now: Timestamp) -> Result<Enqueued> {
+        let holder = job.unique.as_ref().and_then(|unique| self.keys.get(&unique.key)).copied();
+        if let (Some(id), Some(UniqueKey { key, on_conflict })) = (holder, &job.unique) {
+            return match on_conflict {
+                OnConflict::Keep => Ok(Enqueued::Existing(id)),
+                OnConflict::Reject => {
+                    Err(Error::conflict(format!("the unique key {key:?} belongs to job {id}")))
+                }
+                OnConflict::Replace => Ok(self.replace(id, job, now)),
+            };
+        }
+        self.last_id += 1;
+        let record = JobRecord::accepted(JobId::from_i64(self.last_id), job, now);
+        self.queues.entry(record.queue.clone()).or_insert_with(|| plain_queue(&record.queue));
+        let ticket = ticket_of(&record);
+        self.put(record);
+        Ok(Enqueued::New(ticket))
+    }
+
+    pub(super) fn replace(&mut self, id: JobId, new: NewJob, now: Timestamp) -> Enqueued {
+        if self.jobs[&id].state != JobState::Scheduled {
+            return Enqueued::Existing(id);
+        }
+        let mut job = self.take(id);
+        job.due = new.due.instant(now);
+        job.payload = Some(new.payload);
+        job.version += 1;
+        let ticket = ticket_of(&job);
+        self.put(job);
+        Enqueued::Replaced(ticket)
+    }
+
+    /// Takes a job out of every collection, to be changed and [put](Self::put) back.
+    pub(super) fn take(&mut self, id: JobId) -> JobRecord {
+        let job = self.jobs.remove(&id).expect("the caller has seen it");
+        if let Some(line) = self.waiting.get_mut(&line_of(&job)) {
+            line.remove(&(job.due, id));
+        }
+        self.claimed.remove(&id);
+        if let Some(key) = job.unique.as_ref().filter(|_| !job.state.is_over()) {
+            self.keys.remove(key);
+        }
+        job
+    }
+
+    pub(super) fn put(&mut self, job: JobRecord) {
+        if let Some(key) = job.unique.as_ref().filter(|_| !job.state.is_over()) {
+            self.keys.insert(key.clone(), job.id);
+        }
+        match job.state {
+            JobState::Scheduled => {
+                self.waiting.entry(line_of(&job)).or_default().insert((job.due, job.id));
+            }
+            JobState::Claimed => {
+                self.claimed.insert(job.id);
+            }
+            JobState::Dead => {}
+            JobState::Done | JobState::Discarded | JobState::Cancelled => {
+                self.history.insert(job.id, JobRecord { payload: None, ..job });
+                return;
+            }
+        }
+        self.jobs.insert(job.id, job);
+    }
+
+    /// How many occurrences of a schedule are alive.
+    pub(super) fn living(&self, schedule: &str) -> usize {
+        let of_it = |job: &&JobRecord| !job.state.is_over() && is_of(job, schedule);
+        self.jobs.values().filter(of_it).count()
+    }
+
+    /// Makes an occurrence an ordinary job.
+    pub(super) fn occur(
+        &mut self,
+        record: &ScheduleRecord,
+        nominal: Timestamp,
+        due: Timestamp,
+        now: Timestamp,
+    ) -> Ticket {
+        self.last_id += 1;
+        let job = record.definition.job.clone().due(Due::At(due));
+        let mut job = JobRecord::accepted(JobId::from_i64(self.last_id), job, now);
+        job.series = Some((record.definition.name.clone(), nominal));
+        self.queues.entry(job.queue.clone()).or_insert_with(|| plain_queue(&job.queue));
+        let ticket = ticket_of(&job);
+        self.put(job);
+        ticket
+    }
+
+    /// An occurrence is over: see `schedule.rs`.
+    pub(super) fn after_occurrence(&mut self, schedule: &str, now: Timestamp) {
+        if self.living(schedule) > 0 {
+            return;
+        }
+        let Some(record) = self.schedules.get_mut(schedule) else { return };
+        let owed = record.next_after_end(now);
+        if let Some(nominal) = owed {
+            let record = record.clone();
+            self.occur(&record, nominal, now, now);
+        }
+    }
+
+    pub(super) fn fire(&mut self, firing: Firing, now: Timestamp) -> Vec<Ticket> {
+        let living = self.living(&firing.name);
+        let seen = |record: &&mut ScheduleRecord| record.version == firing.version && record.paused.is_none();
+        let Some(record) = self.schedules.get_mut(&firing.name).filter(seen) else { return Vec::new() };
+        let happening = record.fired(firing, living);
+        let record = record.clone();
+        happening.into_iter().map(|nominal| self.occur(&record, nominal, nominal, now)).collect()
+    }
+
+    /// Moves a claimed job on, as the rules have decided.
+    pub(super) fn follow(&mut self, id: JobId, next: Next, now: Timestamp) {
+        let mut job = self.take(id);
+        if let Some(message) = next.failure {
+            let failure = Failure::new(job.fence, job.attempt, now, message);
+            self.failures.entry(id).or_default().push(failure);
+        }
+        job.state = next.state;
+        job.due = next.due;
+        job.attempt = next.attempt;
+        job.crashes = next.crashes;
+        job.note = next.note.or(job.note);
+        job.version += 1;
+        job.cancel_requested = false;
+        job.finished = next.state.is_over().then_some(now);
+        let over = job.series.clone().filter(|_| job.state.is_over());
+        self.put(job);
+        if let Some((schedule, _)) = over {
+            self.after_occurrence(&schedule, now);
+        }
+    }
+
+    pub(super) fn record(&mut self, node: NodeId, report: &Report, now: Timestamp) -> Recorded {
+        let held_by_it = |job: &JobRecord| job.owner == Some(node) && job.fence == report.fence;
+        let Some(job) = self.jobs.get(&report.id) else {
+            let was = self.history.get(&report.id).is_some_and(held_by_it);
+            return if was { Recorded::Already } else { Recorded::Stale };
+        };
+        match (held_by_it(job), job.state) {
+            (false, _) => Recorded::Stale,
+            (true, JobState::Claimed) => {
+                let next = settle(job, &report.verdict, now);
+                let recorded = Recorded::next(&next);
+                self.follow(report.id, next, now);
+                recorded
+            }
+            (true, _) => Recorded::Already,
+        }
+    }
+
+    /// How many more jobs of `queue` may be claimed.
+    pub(super) fn room(&self, queue: &str) -> usize {
+        let Some(settings) = self.queues.get(queue) else { return usize::MAX };
+        match (&settings.paused, settings.limit) {
+            (Some(_), _) => 0,
+            (None, None) => usize::MAX,
+            (None, Some(limit)) => {
+                let claimed = self.claimed.iter().filter(|id| self.jobs[id].queue == queue).count();
+                (limit as usize).saturating_sub(claimed)
+            }
+        }
+    }
+
+    /// Whether only its limit keeps jobs of `queue` from being claimed.
+    pub(super) fn is_full(&self, queue: &str) -> bool {
+        self.room(queue) == 0 && self.queues.get(queue).is_some_and(|settings| settings.paused.is_none())
+    }
+
+    pub(super) fn claim(&mut self, node: NodeId, id: JobId, now: Timestamp) -> JobRecord {
+        self.last_fence += 1;
+        let mut job = self.take(id);
+        job.state = JobState::Claimed;
+        job.owner = Some(node);
+        job.fence = Fence::from_i64(self.last_fence);
+        job.attempt = job.attempt.saturating_add(1);
+        job.claimed = Some(now);
+        job.version += 1;
+        self.put(job.clone());
+        job
+    }
+
+    pub(super) fn claim_seen(
+        &mut self,
+        node: NodeId,
+        ticket: &Ticket,
+        kinds: &[String],
+        now: Timestamp,
+    ) -> Option<JobRecord> {
+        let job = self.jobs.get(&ticket.id)?;
+        let as_seen = job.state == JobState::Scheduled && job.version == ticket.version;
+        if !as_seen || !kinds.contains(&job.kind) || self.room(&job.queue) == 0 {
+            return None;
+        }
+        Some(self.claim(node, ticket.id, now))
+    }
+
+    /// Waiting jobs due after `after` and by `until` in lines that are eligible, at most `most` of each lane and no more of a queue
+    /// than it has room for, by lane and due time.
+    pub(super) fn due(
+        &self,
+        kinds: &[String],
+        after: Option<Timestamp>,
+        until: Timestamp,
+        most: usize,
+    ) -> [Vec<(Timestamp, JobId)>; 4] {
+        let mut lanes: [Vec<(Timestamp, JobId, &str)>; 4] = Default::default();
+        for ((queue, kind, lane), jobs) in &self.waiting {
+            if kinds.contains(kind) && self.room(queue) > 0 {
+                let from = after
+                    .map_or(Bound::Unbounded, |after| Bound::Excluded((after, JobId::from_i64(i64::MAX))));
+                let due =
+                    jobs.range((from, Bound::Unbounded)).take_while(|(due, _)| *due <= until).take(most);
+                lanes[lane.index()].extend(due.map(|(due, id)| (*due, *id, queue.as_str())));
+            }
+        }
+        let mut room: HashMap<&str, usize> = HashMap::new();
+        lanes.map(|mut jobs| {
+            jobs.sort_unstable();
+            jobs.retain(|(_, _, queue)| {
+                let left = room.entry(queue).or_insert_with(|| self.room(queue));
+                let fits = *left > 0;
+                *left = left.saturating_sub(1);
+                fits
+            });
+            jobs.into_iter().take(most).map(|(due, id, _)| (due, id)).collect()
+        })
+    }
+
+    pub(super) fn sweep(
+        &mut self,
+        node: NodeId,
+        kinds: &[String],
+        most: usize,
+        now: Timestamp,
+    ) -> Vec<JobRecord> {
+        let lanes = self.due(kinds, None, now, most);
+        let places = share(most, std::array::from_fn(|lane| lanes[lane].len()));
+        let chosen: Vec<JobId> = (lanes.iter().zip(places))
+            .flat_map(|(jobs, places)| jobs.iter().take(places).map(|(_, id)| *id))
+            .collect();
+        chosen.into_iter().map(|id| self.claim(node, id, now)).collect()
+    }
+
+    pub(super) fn is_alive(&self, node: NodeId, now: Timestamp) -> bool {
+        self.nodes.get(&node).is_some_and(|until| *until > now)
+    }
+}
+
+pub(super) fn is_of(job: &JobRecord, schedule: &str) -> bool {
+    job.series.as_ref().is_some_and(|(name, _)| name == schedule)
+}
+
+pub(super) fn plain_queue(name: &str) -> QueueRecord {
+    QueueRecord { name: name.to_owned(), paused: None, limit: None }
+}
