@@ -77,11 +77,16 @@ impl Node {
 
     /// An attempt is over.
     pub(super) fn report(&self, job: JobRecord, verdict: Verdict) {
+        let store_now = self.store.now();
         let mut state = self.lock();
         let held = state.held.remove(&job.id);
+        let series = job.series.is_some();
         state.outbox.push(Outgoing { job, verdict });
+        let waits = !series && state.may_wait(store_now, self.settings.concurrency);
         drop(state);
         drop(held);
-        self.stir();
+        if !waits {
+            self.stir();
+        }
     }
 }

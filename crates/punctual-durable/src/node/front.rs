@@ -105,6 +105,11 @@ impl Front {
         self.backlog = true;
     }
 
+    /// Whether a job waits for another of its queue to be over.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+
     pub(super) fn has_backlog(&self) -> bool {
         self.backlog
     }

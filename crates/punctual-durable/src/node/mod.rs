@@ -10,7 +10,8 @@
 //! Until there is nothing to do: renew the lease if it is time; fire schedules whose next occurrence is near; send
 //! reports and ask for jobs, in one exchange; look ahead if it is time. Then set the alarm for the earliest of: the next
 //! renewal, the next look, the first schedule and the first ticket less the lead.
-//! What piles up while an exchange is under way is the next exchange: batches are as large as the store is slow.
+//! What piles up while an exchange is under way is the next exchange: batches are as large as the store is slow. A report
+//! also waits for a step that comes within milliseconds anyway (`State::may_wait`).
 //!
 //! # Invariants
 //! 1. *Every claim ends in a report.* A claimed job is in `held` until its attempt reports, then in `outbox` until the
@@ -447,6 +448,16 @@ impl State {
     /// The same for the occurrences of schedules, which must first become jobs.
     fn lead_of_schedules(&self) -> Duration {
         self.lead() * 2
+    }
+
+    /// Whether reports may wait for the next step: if it comes within two leads, to claim what is due after it, and
+    /// nothing else waits for them. So jobs that come densely share calls.
+    fn may_wait(&self, store_now: Timestamp, threads: usize) -> bool {
+        let near = store_now.after(self.lead() * 3);
+        self.phase == Phase::Active
+            && self.room(threads) > 0
+            && !self.front.is_crowded()
+            && self.front.next_due().is_some_and(|due| due <= near)
     }
 
     /// When the next step is to run, if nobody stirs before.
