@@ -14,7 +14,7 @@ use punctual_engine::Tick;
 use super::core::Core;
 use crate::clock::Clock;
 use crate::series::{Due, Now};
-use crate::task::Header;
+use crate::task::{Header, TaskRef};
 
 /// How far the clocks may drift apart before it counts as a step. A clock that is being slewed gets there, too.
 const DRIFT: Duration = Duration::from_millis(50);
@@ -53,10 +53,13 @@ impl Core {
         if !compared.has_drifted(now) {
             return;
         }
-        let concerned =
-            self.extract(|_, task| task.header().series().is_some_and(|series| series.is_on_wall()));
+        let on_wall = |task: &TaskRef| task.header().series().is_some_and(|series| series.is_on_wall());
+        let mut running = self.workers.iter().flatten().filter_map(|worker| worker.running.as_ref());
+        // One that runs will be queued again, by what the clocks show then.
+        let runs = running.any(|(task, _)| on_wall(task));
+        let concerned = self.extract(|_, task| on_wall(task));
         let Now { tick, wall } = now;
-        self.wall = (!concerned.is_empty()).then_some(Compared { tick, wall });
+        self.wall = (runs || !concerned.is_empty()).then_some(Compared { tick, wall });
         // They go straight back, so none of them is dropped here.
         for task in concerned {
             let planned = task.header().deadline();

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use punctual::{Clock, Executor, ManualClock, Missed, Parker, TaskContext, TaskHandle, Tick};
 
 use crate::bodies::{SECOND, at};
-use crate::support::{HOUR, Log, finish, look_round, manual};
+use crate::support::{Gate, HOUR, Log, finish, look_round, manual};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -45,6 +45,33 @@ fn a_task_runs_at_its_time_on_the_wall() {
     assert!(!task.is_done());
     clock.advance(SECOND);
     assert_eq!(task.join().unwrap(), 7);
+    finish(&pool);
+}
+
+/// Its only task is in nobody's queue at that moment.
+#[test]
+fn a_wall_clock_set_during_a_run_is_followed_after_it() {
+    let (pool, clock) = manual(2);
+    clock.set_wall(wall(3540));
+    let (gate, log) = (Gate::new(), Log::new());
+    let (inner, seen, time) = (gate.clone(), log.clone(), clock.clone());
+    let body = move || {
+        inner.pass();
+        seen.add(shown(&time));
+    };
+    let task = pool.task(body).calendar(hourly).start().unwrap();
+    // Both workers wait.
+    look_round(&pool, &clock);
+    clock.jump(MINUTE);
+    gate.await_arrivals(1);
+    clock.set_wall(wall(4000));
+    // A worker that wakes sees that the clock was set.
+    pool.submit(|| ()).unwrap().join().unwrap();
+    gate.open();
+    clock.wait_until_idle();
+    clock.set_wall(wall(7200));
+    look_round(&pool, &clock);
+    assert_eq!((log.entries(), task.runs()), (vec![4000, 7200], 2));
     finish(&pool);
 }
 
