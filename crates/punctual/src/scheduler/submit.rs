@@ -304,6 +304,10 @@ impl Scheduler {
         if let Err((task, reason)) = pool.submit(task, &mut offer) {
             self.refuse(&cell, task, &mut offer, reason)?;
         }
+        if cell.header().is_special() && cell.header().state().is_done() {
+            // Whoever found it by its name may have cancelled it before it was queued.
+            pool.discard(pool.remove(&*cell));
+        }
         Ok(TaskHandle::new(cell.into_typed(), pool, offer.turn()))
     }
 

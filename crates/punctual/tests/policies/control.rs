@@ -429,6 +429,25 @@ fn tasks_are_listed_with_what_they_are_doing() {
     finish(&pool);
 }
 
+/// It can be found before it is queued.
+#[test]
+fn a_task_cancelled_by_name_on_its_way_in_is_not_left_in_the_queue() {
+    struct Cancels(punctual::Scheduler);
+    impl Drop for Cancels {
+        fn drop(&mut self) {
+            assert!(self.0.find("new").unwrap().cancel());
+        }
+    }
+    let builder = Executor::builder().core_threads(1).capacity(1).clock(ManualClock::new());
+    let pool = builder.rejection(punctual::Rejection::DiscardOldest).build().unwrap();
+    let cancels = Cancels(pool.scheduler());
+    let old = pool.schedule(HOUR, move || drop(cancels)).unwrap();
+    let new = pool.task(|| ()).name("new").after(HOUR).start().unwrap();
+    assert!(old.is_done() && new.is_cancelled());
+    assert_eq!(pool.stats().queued, 0);
+    finish(&pool);
+}
+
 #[test]
 fn the_oldest_task_of_a_name_is_found_until_it_is_over() {
     let (pool, _clock) = manual(1);
