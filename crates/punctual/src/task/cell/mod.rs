@@ -386,10 +386,12 @@ where
     fn end(&self, error: TaskError, unlink: &mut dyn FnMut(TaskState)) -> EndedEarly {
         let mut guard = self.header.lock();
         let was = guard.phase().state();
-        let Ok(settled) = self.settle(&mut guard, Err(error)) else {
+        let settled = self.settle(&mut guard, Err(error));
+        // Before the error of a task that was over is dropped: there may be a payload in it.
+        drop(guard);
+        let Ok(settled) = settled else {
             return EndedEarly::No;
         };
-        drop(guard);
         unlink(was);
         EndedEarly::Yes(settled.wind_up())
     }
