@@ -103,6 +103,8 @@ mod when;
 
 pub use builder::Builder;
 pub use calendar::Calendar;
+#[cfg(target_os = "linux")]
+pub use clock::BootClock;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use completion::CompletionQueue;
 pub use context::TaskContext;

@@ -51,6 +51,9 @@ all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin:
     UnobservedFailure, RunTimes,
 );
 
+#[cfg(target_os = "linux")]
+all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin: BootClock);
+
 #[cfg(feature = "cron")]
 all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin:
     Cron, CronOptions, CronSchedule, CronError, CronErrorKind, DayRule, Gap, WallOverlap, ClockChange, Occurrence,

@@ -3,6 +3,8 @@
 //! Everything timed in this crate asks a [`Clock`] for now and waits through it. [`SystemClock`] is the
 //! machine's monotonic clock; [`ManualClock`] moves only when told, and drives real threads.
 
+#[cfg(target_os = "linux")]
+mod boot;
 mod manual;
 mod system;
 
@@ -14,6 +16,8 @@ use punctual_engine::Tick;
 
 use crate::park::Parker;
 
+#[cfg(target_os = "linux")]
+pub use boot::BootClock;
 pub use manual::ManualClock;
 pub use system::SystemClock;
 
