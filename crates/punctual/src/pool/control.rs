@@ -18,18 +18,18 @@
 //! - *Shutdown and a submission:* one lock, so a submission is accepted before the shutdown, and then treated
 //!   as its policy says, or refused. The clock is read under it, too: what was accepted as due is due.
 
+use std::ops::DerefMut;
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_engine::{Fired, Keep, Leftover, RunState, Tick};
 
-use super::{Core, Pool, join_all};
+use super::{Core, Held, Pool, join_all};
 use crate::context::{self, Serve, Wait};
 use crate::error::{Abandoned, Interrupted, InvalidArgument, TaskError};
 use crate::observe::Place;
 use crate::park::Parker;
 use crate::pool::Sizes;
-use crate::sync::MutexGuard;
 use crate::task::{TaskId, TaskRef, Turn};
 
 impl Pool {
@@ -81,7 +81,7 @@ impl Pool {
 
     /// To be called whenever the queue may have become empty, or the state has changed: releases whoever waits
     /// for nothing any more, and ends the pool if that was the last of it.
-    pub(super) fn after_removal(&self, mut core: MutexGuard<'_, Core>) {
+    pub(super) fn after_removal(&self, mut core: impl DerefMut<Target = Core>) {
         let wake = if core.releases_the_idle() { core.waiting.call_all() } else { Vec::new() };
         let over = core.begin_tidying();
         drop(core);
@@ -92,7 +92,7 @@ impl Pool {
     }
 
     /// Ends tasks that were taken out of the queue under this lock. The pool is not over before they are.
-    pub(super) fn end_all(&self, mut core: MutexGuard<'_, Core>, tasks: Vec<TaskRef>, error: &TaskError) {
+    pub(super) fn end_all(&self, mut core: Held<'_>, tasks: Vec<TaskRef>, error: &TaskError) {
         if tasks.is_empty() {
             return self.after_removal(core);
         }

@@ -18,6 +18,7 @@ use std::thread::JoinHandle;
 
 use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue, is_finished, may_run};
 
+use super::inbox::{Letter, ROOM};
 use super::leader::Waiting;
 use super::priority::Priorities;
 use super::sizes::Sizes;
@@ -58,7 +59,8 @@ pub(crate) struct Core {
     pub(crate) termination: Vec<Waker>,
     /// Threads that may still be on their way out, to be joined by whoever waits for termination.
     pub(crate) threads: Vec<JoinHandle<()>>,
-    next_number: u64,
+    /// What has been taken out of the inbox; empty but for the moment of sorting it in.
+    pub(super) letters: Vec<Letter>,
     named: u64,
 }
 
@@ -134,7 +136,7 @@ impl Core {
             priorities: Priorities::default(),
             termination: Vec::new(),
             threads: Vec::new(),
-            next_number: 0,
+            letters: Vec::with_capacity(ROOM),
             named: 0,
         }
     }
@@ -145,9 +147,9 @@ impl Core {
     pub(crate) fn accept(
         &mut self,
         task: TaskRef,
-        offer: &mut Offer,
+        id: TaskId,
+        offer: &Offer,
     ) -> Result<(TaskKey, Then), (TaskRef, RejectReason)> {
-        let id = *offer.id.get_or_insert_with(|| self.next_id());
         if self.state != RunState::Running {
             return Err((task, RejectReason::ShutDown));
         }
@@ -162,10 +164,38 @@ impl Core {
         Ok((key, Then { wake, spawn }))
     }
 
-    pub(crate) fn next_id(&mut self) -> TaskId {
-        let number = self.next_number;
-        self.next_number += 1;
-        TaskId(number)
+    /// From which deadline on a task may be left in the inbox; `None` if every submission is to be decided here.
+    pub(super) fn gate(&self) -> Option<Tick> {
+        let settled = self.state == RunState::Running
+            && self.sizes.capacity.is_none()
+            && self.live >= self.sizes.max()
+            && self.newborn == 0
+            && !self.priorities.is_on()
+            && self.queue.len() < MOST_QUEUED - 2 * ROOM;
+        match settled {
+            true => self.waiting.looks_round(),
+            false => None,
+        }
+    }
+
+    /// Queues what has come out of the inbox.
+    pub(super) fn sort_in(&mut self) {
+        let mut letters = std::mem::take(&mut self.letters);
+        for Letter { deadline, number, task } in letters.drain(..) {
+            self.enqueue(task, deadline, number, deadline);
+        }
+        self.letters = letters;
+    }
+
+    /// Whether a worker is to take the first task of the queue, with nothing else to decide: the earliest that was
+    /// left in the inbox does not come before it, and nobody is idle who could take the next.
+    pub(super) fn has_plain_step(&self, now: Tick, inbox: Tick) -> bool {
+        let is_next = self.queue.next_deadline().is_some_and(|next| next <= now && next <= inbox);
+        is_next && self.waiting.len() == 0 && !self.priorities.is_on() && !self.has_to_go()
+    }
+
+    fn has_to_go(&self) -> bool {
+        self.state >= RunState::Stop || self.arrived() > self.sizes.max()
     }
 
     /// Whether there is room, and whether making it takes another thread.
@@ -229,13 +259,13 @@ impl Core {
         unattended && self.sizes.capacity.is_none() && self.live < self.sizes.max()
     }
 
-    /// Queues a periodic task again, under its old number, or a future that is not ready. False if it is over.
-    pub(crate) fn requeue(&mut self, task: &TaskRef, due: Due, now: Tick) -> bool {
+    /// Queues a periodic task again, or a future that is not ready. False if it is over.
+    pub(crate) fn requeue(&mut self, task: &TaskRef, number: TaskId, due: Due, now: Tick) -> bool {
         let woken = task.header().wakes().and_then(|wakes| wakes.rest());
         if !self.may_wait(task.header(), woken.is_some()) || !task.re_arm() {
             return false;
         }
-        self.link(task.clone(), woken.map_or(due, Due::at), now);
+        self.link(task.clone(), number, woken.map_or(due, Due::at), now);
         // Nobody is called: the worker that re-queues is about to look for itself.
         true
     }
@@ -278,7 +308,7 @@ impl Core {
 
     /// Decides what a worker does that has nothing in hand and went idle at `idle_since`.
     pub(crate) fn next_step(&mut self, now: Tick, idle_since: Tick) -> Step {
-        if self.state >= RunState::Stop || self.arrived() > self.sizes.max() {
+        if self.has_to_go() {
             return Step::Leave;
         }
         let fired = match self.priorities.is_on() {

@@ -68,6 +68,16 @@ impl Waiting {
         self.called
     }
 
+    /// When somebody will look at the queue without being called: at once, or when the leader wakes. `None` if all wait
+    /// for a call.
+    pub(crate) fn looks_round(&self) -> Option<Tick> {
+        match (&self.leader, self.called > 0 || self.len() == 0) {
+            (_, true) => Some(Tick::ZERO),
+            (Some(leader), false) => Some(leader.until),
+            (None, false) => None,
+        }
+    }
+
     /// Whether a thread that comes to wait while `next` is the earliest deadline has to lead.
     pub(crate) fn leads(&self, next: Tick) -> bool {
         self.leader.as_ref().is_none_or(|leader| leader.until > next)

@@ -17,6 +17,7 @@
 
 mod control;
 mod core;
+mod inbox;
 mod leader;
 mod look;
 #[cfg(all(test, punctual_loom))]
@@ -46,6 +47,8 @@ use punctual_engine::{ShutdownPolicy, TaskKey};
 pub(crate) use self::core::Core;
 pub(crate) use self::core::Offer;
 use self::core::Then;
+pub(crate) use self::inbox::Held;
+use self::inbox::Guarded;
 pub(crate) use self::leader::Waiting;
 pub(crate) use self::sizes::Sizes;
 use self::spawn::Asked;
@@ -78,7 +81,7 @@ pub(crate) struct Pool {
     pub(crate) timer_slack: Duration,
     pub(crate) thread_name: String,
     pub(crate) threads_numbered: bool,
-    pub(crate) core: Mutex<Core>,
+    pub(crate) core: Guarded,
     pub(crate) spawner: Mutex<Arc<dyn Spawner>>,
     pub(crate) rejection: Mutex<Rejection>,
     pub(crate) limits: Limits,
@@ -123,7 +126,7 @@ impl Pool {
             timer_slack: parts.timer_slack,
             thread_name: parts.thread_name,
             threads_numbered: parts.threads_numbered,
-            core: Mutex::new(Core::new(parts.sizes, parts.policy, parts.on_cancel)),
+            core: Guarded::new(Core::new(parts.sizes, parts.policy, parts.on_cancel)),
             spawner: Mutex::new(parts.spawner),
             rejection: Mutex::new(parts.rejection),
             limits: Limits::new(),
@@ -138,7 +141,14 @@ impl Pool {
         task: TaskRef,
         offer: &mut Offer,
     ) -> Result<(), (TaskRef, RejectReason)> {
-        let (key, then) = self.core.lock().accept(task, offer)?;
+        let task = match self.core.leave(task, offer) {
+            Ok(()) => return Ok(()),
+            Err(task) => task,
+        };
+        let mut core = self.core.lock();
+        let id = *offer.id.get_or_insert_with(|| core.next_id());
+        let (key, then) = core.accept(task, id, offer)?;
+        drop(core);
         match self.act(then) {
             Acted::Done => Ok(()),
             Acted::AskedForThread => self.ensure_worker(key),
@@ -353,13 +363,13 @@ impl Pool {
 
     /// Counts a cancelled task and takes it out of the queue, unless it is to stay there until it is due.
     fn forget(&self, task: &dyn Task, was: TaskState) -> Option<TaskRef> {
-        let mut core = self.core.lock();
+        let mut core = self.core.lock_alone();
         core.count_ended(was);
         let header = task.header();
         let unlinked = match core.on_cancel {
             // What waits for the end of time is never due.
             OnCancel::KeepUntilDue if !header.is_paused() && !header.is_under_way() => None,
-            _ => core.unlink(header.key()),
+            _ => self.core.unlink(&mut core, || header.key()),
         };
         self.after_removal(core);
         unlinked

@@ -91,7 +91,8 @@ impl Worker<'_> {
         let allowed = core.may_wait(task.header(), false);
         let waits = task.state() == TaskState::Waiting;
         if allowed && waits {
-            core.link(task.clone(), due, now);
+            let number = core.number_for(task.header());
+            core.link(task.clone(), number, due, now);
         }
         drop(core);
         if !allowed {

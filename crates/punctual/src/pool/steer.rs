@@ -23,10 +23,9 @@ use std::sync::Arc;
 use punctual_engine::{RunState, Tick, may_run};
 
 use super::core::{Core, Then};
-use super::{Pool, TaskRef};
+use super::{Held, Pool, TaskRef};
 use crate::series::{Due, Now, Plan, Point};
-use crate::sync::MutexGuard;
-use crate::task::{Header, Task};
+use crate::task::{Header, Task, TaskId};
 use crate::when::When;
 
 /// What came of an attempt to steer a task.
@@ -63,13 +62,12 @@ impl Core {
             && (running || !header.awaits_resumption())
     }
 
-    /// Queues a task under its old number, for `due` or for what was asked of it meanwhile.
-    pub(super) fn link(&mut self, task: TaskRef, due: Due, now: Tick) -> Tick {
+    /// Queues a task under `number`, for `due` or for what was asked of it meanwhile.
+    pub(super) fn link(&mut self, task: TaskRef, number: TaskId, due: Due, now: Tick) -> Tick {
         let header = task.header();
         if header.is_under_way() {
             // A future between two polls. What was asked of the task concerns its next run.
-            let number = self.next_id().number();
-            self.enqueue(task, due.look, number, due.planned);
+            self.enqueue(task, due.look, number.number(), due.planned);
             return due.look;
         }
         let due = match header.take_move() {
@@ -86,15 +84,24 @@ impl Core {
             () if header.is_paused() => Tick::MAX,
             () => due.look,
         };
-        let number = header.id().number();
-        self.enqueue(task, look, number, due.planned);
+        self.enqueue(task, look, number.number(), due.planned);
         look
     }
 
-    /// [`link`](Self::link), and says who is to see to it: nobody may be looking at the queue.
+}
+
+impl Held<'_> {
+    /// The number under which a task is queued again: its own. A future that goes on has a new one each time, or it
+    /// would be ahead of all that were submitted since it began.
+    pub(super) fn number_for(&mut self, header: &Header) -> TaskId {
+        if header.is_under_way() { self.next_id() } else { header.id() }
+    }
+
+    /// [`link`](Core::link), and says who is to see to it: nobody may be looking at the queue.
     fn put(&mut self, task: TaskRef, due: Due, now: Tick) -> Then {
         let first = self.queue.next_deadline();
-        let look = self.link(task, due, now);
+        let number = self.number_for(task.header());
+        let look = self.link(task, number, due, now);
         let is_due = look <= now;
         let is_first = first.is_none_or(|first| look <= first);
         let wake = match (is_first, is_due) {
@@ -193,7 +200,7 @@ impl Pool {
 
     fn steer_running(
         &self,
-        mut core: MutexGuard<'_, Core>,
+        mut core: Held<'_>,
         task: &dyn Task,
         change: impl FnOnce(&mut Core, &Header) -> Result<Due, Steered>,
     ) -> Steered {

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use punctual_engine::{RunState, RunTimes, Tick};
 
 use super::core::{Core, Then};
-use super::{Acted, Pool};
+use super::{Acted, Held, Pool};
 use crate::future::Wakes;
 use crate::park::Parker;
 use crate::series::Due;
 use crate::task::{TaskRef, Turn};
 
-impl Core {
+impl Held<'_> {
     /// Moves a future that waits to `at`, which has come; nothing if it does not wait.
     fn wake(&mut self, task: &TaskRef, wakes: &Wakes, at: Tick) -> Then {
         if !wakes.is_idle() {
@@ -31,7 +31,9 @@ impl Core {
         let (_, wake) = self.insert(task, at, number, true);
         self.attend(wake)
     }
+}
 
+impl Core {
     /// Whoever is called for a task that has just been queued, and a new worker if it takes one.
     fn attend(&mut self, wake: Option<Arc<Parker>>) -> Then {
         let comes = wake.is_some() || self.waiting.called() > 0;
@@ -58,7 +60,8 @@ impl Pool {
         let run = RunTimes { deadline: turn.deadline, started, ended: self.clock.now() };
         let Some(next) = header.next(run, false) else { return false };
         let mut core = self.core.lock();
-        if !core.requeue(task, Due::at(next), run.ended) {
+        let number = core.number_for(header);
+        if !core.requeue(task, number, Due::at(next), run.ended) {
             return false;
         }
         // Unlike a worker that re-queues, the calling thread will not look for itself.

@@ -63,7 +63,8 @@ impl Core {
         // They go straight back, so none of them is dropped here.
         for task in concerned {
             let planned = task.header().deadline();
-            self.link(task, Due { planned, look: tick.min(planned) }, tick);
+            let number = task.header().id();
+            self.link(task, number, Due { planned, look: tick.min(planned) }, tick);
         }
     }
 }

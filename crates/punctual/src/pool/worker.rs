@@ -10,6 +10,7 @@ use punctual_engine::{RunTimes, Tick};
 
 use super::control::with_turn;
 use super::core::{Core, Step};
+use super::inbox::Gatekeeper;
 use super::tally::Tally;
 use super::{Pool, TaskRef};
 use crate::context::Work;
@@ -18,7 +19,7 @@ use crate::observe::Place;
 use crate::park::Parker;
 use crate::series::Due;
 use crate::slack;
-use crate::task::{Ended, Run, Turn};
+use crate::task::{Ended, Run, TaskId, Turn};
 
 /// The life of a worker thread.
 pub(super) fn work(pool: &Arc<Pool>, index: usize) {
@@ -67,7 +68,7 @@ impl Worker<'_> {
     /// Waits for a due task; `None` when the worker is no longer needed, and then it has resigned.
     fn next(&mut self) -> Option<(TaskRef, Turn, Tick)> {
         let pool = self.pool;
-        let mut core = pool.core.lock();
+        let mut core = pool.core.lock_alone();
         if std::mem::take(&mut self.newborn) {
             core.arrive();
         }
@@ -75,10 +76,12 @@ impl Worker<'_> {
         let mut idle_since = None;
         loop {
             let now = self.look_at_clock(&core);
+            let gate = pool.core.look(&mut core, now);
             match core.next_step(now, *idle_since.get_or_insert(now)) {
                 Step::Take(fired) => {
                     let (task, turn) = with_turn(fired);
                     let then = core.take(self.index, &task, turn, now);
+                    settle(gate, &core);
                     drop(core);
                     if let Some(finished) = finished {
                         pool.discard(finished);
@@ -89,13 +92,14 @@ impl Worker<'_> {
                 }
                 Step::Wait { until, kept } => {
                     core.enlist(&self.parker);
+                    settle(gate, &core);
                     drop(core);
                     pool.discard(finished.take());
                     if self.brisk {
                         self.parker.linger();
                     }
                     pool.clock.wait(&self.parker, until);
-                    core = pool.core.lock();
+                    core = pool.core.lock_alone();
                     let called = core.waiting.leave(&self.parker);
                     self.known = pool.clock.now();
                     core.compare_clocks(&*pool.clock);
@@ -106,6 +110,7 @@ impl Worker<'_> {
                 }
                 Step::Leave => {
                     let (wake, running) = core.resign(self.index, now);
+                    settle(gate, &core);
                     drop(core);
                     wake.iter().for_each(|parker| parker.unpark());
                     pool.discard((finished, running));
@@ -162,16 +167,40 @@ impl Worker<'_> {
     }
 
     pub(super) fn requeue(&self, task: &TaskRef, due: Due, now: Tick) {
-        let pool = self.pool;
-        let mut core = pool.core.lock();
-        self.tally.finish();
-        let running = core.workers[self.index].as_mut().and_then(|worker| worker.running.take());
-        let queued = core.requeue(task, due, now);
-        drop(core);
+        let (pool, header) = (self.pool, task.header());
+        let (running, queued) = match header.wakes() {
+            None => self.put_back(&mut pool.core.lock_alone(), task, header.id(), due, now),
+            Some(_) => {
+                let mut core = pool.core.lock();
+                let number = core.number_for(header);
+                self.put_back(&mut core, task, number, due, now)
+            }
+        };
         if !queued {
             // Shut down meanwhile, or cancelled: then it is over already, and this does nothing.
             pool.end(&**task, TaskError::Cancelled);
         }
         pool.discard(running);
+    }
+
+    /// What the worker has in hand goes back to the queue; says whether it may.
+    fn put_back(
+        &self,
+        core: &mut Core,
+        task: &TaskRef,
+        number: TaskId,
+        due: Due,
+        now: Tick,
+    ) -> (Option<(TaskRef, Turn)>, bool) {
+        self.tally.finish();
+        let running = core.workers[self.index].as_mut().and_then(|worker| worker.running.take());
+        (running, core.requeue(task, number, due, now))
+    }
+}
+
+/// Lets go of the inbox, if it was needed, when the step is decided.
+fn settle(gate: Option<Gatekeeper<'_>>, core: &Core) {
+    if let Some(gate) = gate {
+        gate.settle(core);
     }
 }
