@@ -112,10 +112,10 @@ impl Far {
 }
 
 impl<T> TimerQueue<T> {
-    /// How many entries are not far.
+    /// How many entries are neither far nor on the ramp.
     #[inline]
     pub(super) fn near(&self) -> usize {
-        self.slab.len() - self.far.live
+        self.slab.len() - self.far.live - self.ramp.live
     }
 
     /// Queues what is above the limit.
@@ -123,11 +123,23 @@ impl<T> TimerQueue<T> {
     pub(super) fn insert_far(&mut self, deadline: Tick, number: u64, value: T) -> TaskKey {
         let id = self.tail(order(deadline, number));
         let key = self.slab.insert(value, id);
-        self.leaves.tenant_mut(id).push_far(Stamp { deadline, number, key });
-        self.far.stamps += 1;
-        self.far.live += 1;
+        self.lay_far(id, Stamp { deadline, number, key });
         self.tend();
         key
+    }
+
+    /// Puts a stamp that was elsewhere, and is above the limit, among the far ones.
+    pub(super) fn put_far(&mut self, stamp: Stamp) {
+        let id = self.tail(stamp.order());
+        self.slab.relink(stamp.key, id);
+        self.lay_far(id, stamp);
+    }
+
+    #[inline]
+    fn lay_far(&mut self, id: LeafId, stamp: Stamp) {
+        self.leaves.tenant_mut(id).push_far(stamp);
+        self.far.stamps += 1;
+        self.far.live += 1;
     }
 
     /// The tail, with room for one more.

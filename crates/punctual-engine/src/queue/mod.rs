@@ -7,6 +7,7 @@
 //! # Structure
 //! ```text
 //!              earliest                             limit                                latest
+//! ramp         [ascending, ≤ 288] [ascending] …  wherever its entries are
 //! front        [sorted, ≤ 256]                        │
 //! leaves                       [unsorted, ≤ 288] […] …│
 //! index                         bound            bound│         in groups of ≤ 128
@@ -21,6 +22,8 @@
 //! [`far`]: in leaves too, but in no order at all, and a new one is put at the end of the last. As near entries leave,
 //! the earliest of the far ones are [`sift`]ed out, a little in every call.
 //!
+//! Beside all these is the [`ramp`]: what comes in order is kept in order, and never searched a place for.
+//!
 //! So an insert is a comparison and a push, or for one in sixteen a search and a push; a pop pops; a cancel empties
 //! the slot in the [`slab`] and leaves the stamp where it is, *dead*, to be dropped when its leaf is next looked at.
 //! What is cancelled while it is far, as most timers are, has never been searched for a place.
@@ -30,7 +33,8 @@
 //!
 //! # Invariants
 //! 1. The front is sorted, latest first, and holds all that is below the first bound and nothing above it.
-//! 2. The last stamp of the front is live, unless the queue is empty. So the next deadline is one load.
+//! 2. The last stamp of the front is live, unless there is none; so is the first of the ramp. So the next deadline is the
+//!    earlier of two.
 //! 3. A leaf of the index holds what is at or above its bound, below the next and not above the limit.
 //! 4. Every leaf has a live stamp, and at most `SLACK` more dead ones than live. So behind the front, which is
 //!    short, the earliest live stamp is in the first leaf, and memory is at most a constant times what lives. (The
@@ -39,8 +43,10 @@
 //! 6. No key finds an entry other than its own, however often the slot was reused.
 //! 7. Nothing far belongs before what the front has.
 //!
+//! What is on the ramp does not count in these, but in those of the ramp.
+//!
 //! # Protocol
-//! - *Insert* above the limit goes to the tail. Below the first bound it goes into the front, by binary search; a
+//! - *Insert* above all that is on the ramp goes to its end. Otherwise, above the limit, it goes to the tail. Below the first bound it goes into the front, by binary search; a
 //!   full front gives its later half to a new leaf. Elsewhere it goes to the end of its leaf. A full leaf drops its
 //!   dead if they are many; or, if the new order is above all it has, leaves it to the next leaf or to a fresh one, so
 //!   that ascending arrivals fill leaves to the brim; or splits at the median. If too much is near then, the last
@@ -48,10 +54,10 @@
 //! - *Cancel* marks one more stamp of the linked leaf dead. If that breaks 4 the leaf is purged, merged with a
 //!   small neighbour, poured into the tail, or dropped; if it breaks 2 the front is *settled*: dead stamps go from
 //!   its end.
-//! - *Pop* takes the front's last stamp and settles. A front that has run empty takes the earliest 128 stamps of
+//! - *Pop* takes the first of the ramp, or the front's last stamp, and settles. A front that has run empty takes the earliest 128 stamps of
 //!   the first leaf (or all, if few more are there) and sorts them. Taking a stamp writes its link, and this pass
 //!   also brings the slots that will be needed next into the cache, all misses at once.
-//! - *Each of the three* then takes a step of the sifting, if there is one or there should be.
+//! - *Each of the three,* unless it was about the ramp, then takes a step of the sifting, if there is one or there should be.
 //!
 //! # Cost
 //! With n entries, c = 288 stamps in a leaf:
@@ -103,6 +109,7 @@ mod front;
 mod heap;
 mod index;
 mod leaf;
+mod ramp;
 mod sift;
 mod slab;
 mod stamp;
@@ -118,8 +125,9 @@ use far::Far;
 use front::SHORT;
 use index::{Index, LeafId};
 use leaf::{LEAF, Leaf};
+use ramp::{RAMP, Ramp};
 use slab::{NONE, Slab};
-use stamp::{Stamp, order};
+use stamp::{Order, Stamp, order};
 
 pub use heap::ReferenceHeap;
 
@@ -160,6 +168,7 @@ pub struct TimerQueue<T> {
     front_leaf: LeafId,
     index: Index,
     far: Far,
+    ramp: Ramp,
     leaves: Leaves,
     slab: Values<T>,
     /// Stamps looked at or moved so far.
@@ -211,6 +220,7 @@ impl<T> TimerQueue<T> {
             front_leaf: NONE,
             index: Index::new(),
             far: Far::new(),
+            ramp: Ramp::new(),
             leaves: Slab::new(),
             slab: Slab::new(),
             work: 0,
@@ -252,32 +262,59 @@ impl<T> TimerQueue<T> {
     #[inline]
     pub fn insert(&mut self, deadline: Tick, number: u64, value: T) -> TaskKey {
         let order = order(deadline, number);
-        if order > self.far.limit {
-            return self.insert_far(deadline, number, value);
+        if order > self.ramp.last {
+            return self.insert_on_ramp(deadline, number, value);
         }
-        let leaf = match self.index.find(order) {
+        self.miss_ramp();
+        self.insert_behind(deadline, number, value)
+    }
+
+    /// Queues what does not go on the ramp.
+    #[inline(always)]
+    fn insert_behind(&mut self, deadline: Tick, number: u64, value: T) -> TaskKey {
+        let order = order(deadline, number);
+        let id = loop {
+            if order > self.far.limit {
+                return self.insert_far(deadline, number, value);
+            }
+            if let Some(id) = self.near_leaf(order) {
+                break id;
+            }
+        };
+        let key = self.slab.insert(value, id);
+        self.lay(id, Stamp { deadline, number, key });
+        self.stow_if_high();
+        self.tend();
+        key
+    }
+
+    /// The leaf, or the front, for an order that is not above the limit; it has room. `None` if the limit was moved to
+    /// make sure: then it is to be asked again.
+    #[inline(always)]
+    fn near_leaf(&mut self, order: Order) -> Option<LeafId> {
+        Some(match self.index.find(order) {
             Some((place, leaf)) if self.leaves.tenant(leaf).len() == LEAF => {
                 self.make_room(place, leaf, order)
             }
             Some((_, leaf)) => leaf,
             None if order > self.far.floor => {
                 self.catch_up();
-                return self.insert(deadline, number, value);
+                return None;
             }
             None if self.front.len() < SHORT && self.front_leaf != NONE => self.front_leaf,
             None => self.make_front_room(order),
-        };
-        let key = self.slab.insert(value, leaf);
-        let stamp = Stamp { deadline, number, key };
-        if leaf == self.front_leaf {
-            let at = self.front.partition_point(|stamp| stamp.order() > order);
+        })
+    }
+
+    /// Adds a stamp to a leaf that is near, or to the front.
+    #[inline(always)]
+    fn lay(&mut self, id: LeafId, stamp: Stamp) {
+        if id == self.front_leaf {
+            let at = self.front.partition_point(|other| other.order() > stamp.order());
             self.front.insert(at, stamp);
         } else {
-            self.leaves.tenant_mut(leaf).push(stamp);
+            self.leaves.tenant_mut(id).push(stamp);
         }
-        self.stow_if_high();
-        self.tend();
-        key
     }
 
     /// Takes an entry out before its turn; `None` if it has left already.
@@ -296,6 +333,10 @@ impl<T> TimerQueue<T> {
         let (value, id) = self.slab.remove(key)?;
         let leaf = self.leaves.tenant_mut(id);
         leaf.dead += 1;
+        if leaf.place == RAMP {
+            self.leave_ramp(id, key);
+            return Some(value);
+        }
         if leaf.place != NONE {
             self.far.live -= 1;
             self.far.cancelled += 1;
@@ -327,25 +368,45 @@ impl<T> TimerQueue<T> {
     #[inline]
     #[must_use]
     pub fn next_deadline(&self) -> Option<Tick> {
-        self.front.last().map(|stamp| stamp.deadline)
+        self.first().map(|stamp| stamp.deadline)
+    }
+
+    /// The earliest stamp.
+    #[inline]
+    fn first(&self) -> Option<&Stamp> {
+        if self.is_on_ramp() {
+            let page = self.leaves.tenant(*self.ramp.pages.front()?);
+            page.stamps.get(self.ramp.served)
+        } else {
+            self.front.last()
+        }
+    }
+
+    /// Whether the earliest entry is on the ramp.
+    #[inline]
+    fn is_on_ramp(&self) -> bool {
+        self.ramp.live > 0 && self.front.last().is_none_or(|stamp| self.ramp.first < stamp.order())
     }
 
     /// The earliest entry.
     #[must_use]
     pub fn peek(&self) -> Option<(TaskKey, Tick, u64, &T)> {
-        let stamp = self.front.last()?;
+        let stamp = self.first()?;
         Some((stamp.key, stamp.deadline, stamp.number, self.slab.get(stamp.key)?))
     }
 
     /// Takes out the earliest entry, if it is due at `now`: if its deadline is not after it.
     #[inline]
     pub fn pop_due(&mut self, now: Tick) -> Option<Fired<T>> {
-        if self.front.last()?.deadline <= now { self.pop() } else { None }
+        if self.next_deadline()? <= now { self.pop() } else { None }
     }
 
     /// Takes out the earliest entry, due or not.
     #[inline]
     pub fn pop(&mut self) -> Option<Fired<T>> {
+        if self.is_on_ramp() {
+            return self.pop_ramp();
+        }
         let Stamp { deadline, number, key } = self.front.pop()?;
         let (value, _) = self.slab.remove(key)?;
         if !self.front.last().is_some_and(|stamp| self.slab.is_live(stamp.key)) {
@@ -369,12 +430,13 @@ impl<T> TimerQueue<T> {
     pub fn drain(&mut self) -> Vec<Fired<T>> {
         let mut all = Vec::with_capacity(self.len());
         all.extend(core::iter::from_fn(|| self.pop()));
-        if self.front_leaf != NONE {
-            let key = self.leaves.key(self.front_leaf);
+        let last = core::mem::replace(&mut self.front_leaf, NONE);
+        // Nothing lives any more, so there is one page at most.
+        for id in self.ramp.pages.drain(..).chain((last != NONE).then_some(last)) {
+            let key = self.leaves.key(id);
             self.leaves.remove(key);
-            self.front_leaf = NONE;
         }
-        self.front = Vec::new();
+        (self.front, self.ramp) = (Vec::new(), Ramp::new());
         self.leaves.release();
         self.slab.release();
         all
@@ -413,6 +475,16 @@ impl<T> TimerQueue<T> {
                 leaf.stamps.iter().filter(|stamp| is_due(stamp)).count()
             };
         }
+        let mut pages = self.ramp.pages.iter().map(|&id| self.leaves.tenant(id)).peekable();
+        while let Some(page) = pages.next() {
+            due += match pages.peek() {
+                Some(next) if next.bound <= last => page.live(),
+                _ => page.stamps.iter().filter(|stamp| is_due(stamp)).count(),
+            };
+            if pages.peek().is_some_and(|next| next.bound > last) {
+                break;
+            }
+        }
         let far = self.far.leaves.iter().map(|&id| self.leaves.tenant(id)).filter(|leaf| leaf.bound <= last);
         due + far.map(|leaf| leaf.stamps.iter().filter(|stamp| is_due(stamp)).count()).sum::<usize>()
     }
@@ -441,10 +513,10 @@ impl<T> TimerQueue<T> {
         self.front.iter().chain(self.behind().flat_map(|leaf| &leaf.stamps))
     }
 
-    /// All leaves, near and far.
+    /// All leaves, near and far, and the pages of the ramp.
     fn behind(&self) -> impl Iterator<Item = &Leaf> {
         let ids = self.index.iter().map(|(_, id)| id).chain(self.far.leaves.iter().copied());
-        ids.map(|id| self.leaves.tenant(id))
+        ids.chain(self.ramp.pages.iter().copied()).map(|id| self.leaves.tenant(id))
     }
 }
 

@@ -248,3 +248,101 @@ fn a_sifting_queue_can_be_dropped() {
     drop(queue);
     assert_eq!(Rc::strong_count(&witness), 1);
 }
+
+/// What comes in order is neither searched for a place nor sorted. By count.
+#[test]
+fn what_ascends_is_not_moved() {
+    let mut queue = TimerQueue::new();
+    for nanos in 1..=10_000 {
+        queue.insert(Tick::from_nanos(nanos), nanos, nanos);
+    }
+    assert_eq!(queue.ramp.live, 10_000);
+    queue.verify();
+    let before = queue.work;
+    for nanos in 1..=10_000 {
+        assert_eq!(queue.pop().map(|fired| fired.value), Some(nanos));
+        queue.insert(Tick::from_nanos(nanos + 10_000), nanos, nanos + 10_000);
+    }
+    assert_eq!((queue.ramp.live, queue.work - before), (10_000, 0));
+    queue.verify();
+    gives(queue, (10_001..=20_000).collect());
+}
+
+/// A ramp and what is behind the front are one order, to every call.
+#[test]
+fn a_ramp_beside_all_else_is_in_order() {
+    let mut random = fastrand::Rng::with_seed(11);
+    for _ in 0..50 {
+        let (mut queue, mut deadlines, mut keys) = (TimerQueue::new(), Vec::new(), Vec::new());
+        for number in 0..random.u64(1..600) {
+            // Every other one ascends.
+            let deadline = if number % 2 == 0 { 100 * number } else { random.u64(..60_000) };
+            keys.push((deadline, queue.insert(Tick::from_nanos(deadline), number, deadline)));
+            deadlines.push(deadline);
+        }
+        for _ in 0..random.usize(..keys.len()) {
+            let (deadline, key) = keys.swap_remove(random.usize(..keys.len()));
+            assert_eq!(queue.cancel(key), Some(deadline));
+            deadlines.remove(deadlines.iter().position(|other| *other == deadline).unwrap());
+            queue.verify();
+        }
+        deadlines.sort_unstable();
+        assert_eq!(queue.next_deadline().map(Tick::as_nanos), deadlines.first().copied());
+        assert_eq!(queue.peek().map(|(_, tick, ..)| tick.as_nanos()), deadlines.first().copied());
+        for now in (0..60_000).step_by(661) {
+            let due = deadlines.partition_point(|&deadline| deadline <= now);
+            assert_eq!(queue.due_count(Tick::from_nanos(now)), due);
+        }
+        gives(queue, deadlines);
+    }
+}
+
+/// An entry far ahead does not keep what ascends below it off the ramp for long.
+#[test]
+fn a_lone_late_entry_is_moved_out_of_the_way() {
+    for late in 1..=3_u64 {
+        let mut queue = TimerQueue::new();
+        let far: Vec<_> = (0..late).map(|n| queue.insert(Tick::MAX, n, u64::MAX)).collect();
+        for nanos in 1..=200 {
+            queue.insert(Tick::from_nanos(nanos), nanos, nanos);
+            queue.verify();
+        }
+        // With more than a few the ramp is theirs.
+        assert_eq!(queue.ramp.live > 150, late <= 2, "{late} late: {} on the ramp", queue.ramp.live);
+        assert!(far.iter().all(|&key| queue.contains(key)));
+        let all: Vec<u64> = queue.drain().iter().map(|fired| fired.value).collect();
+        assert!(all.is_sorted() && all.len() == 200 + late as usize);
+    }
+}
+
+/// Arrivals in no order are not moved twice each: patience grows.
+#[test]
+fn what_comes_in_no_order_is_hardly_ever_moved() {
+    let mut random = fastrand::Rng::with_seed(12);
+    let mut queue = TimerQueue::new();
+    let mut left = 0_u64;
+    for number in 0..4_000 {
+        let before = queue.ramp.live;
+        queue.insert(Tick::from_nanos(random.u64(..1_000_000)), number, number);
+        left += u64::from(queue.ramp.live < before);
+    }
+    assert!(left < 400, "{left} of 4,000 were moved");
+    queue.verify();
+}
+
+/// Pages of which little lives are joined, and memory is in proportion to what lives.
+#[test]
+fn a_ramp_that_was_cancelled_gives_its_memory_back() {
+    let mut queue = TimerQueue::new();
+    let keys: Vec<_> = (1..=4_000).map(|n| queue.insert(Tick::from_nanos(n), n, n)).collect();
+    let full = queue.footprint().stamps;
+    for (n, &key) in keys.iter().enumerate() {
+        if n % 40 != 0 {
+            queue.cancel(key);
+            queue.verify();
+        }
+    }
+    assert_eq!(queue.len(), 100);
+    assert!(queue.footprint().stamps < full / 8, "{} of {full}", queue.footprint().stamps);
+    gives(queue, (1..=4_000).filter(|n| (n - 1) % 40 == 0).collect());
+}

@@ -4,6 +4,7 @@ use super::TimerQueue;
 use super::front::FRONT;
 use super::index::LeafId;
 use super::leaf::{LEAF, is_overgrown};
+use super::ramp::RAMP;
 use super::sift::Stage;
 use super::slab::NONE;
 use super::stamp::{Order, Stamp};
@@ -20,13 +21,14 @@ impl<T> TimerQueue<T> {
         self.verify_front();
         self.verify_leaves();
         self.verify_far();
+        self.verify_ramp();
         let live = self.stamps().filter(|stamp| self.slab.is_live(stamp.key)).count();
         assert!(live == self.slab.len(), "{live} live stamps for {} entries", self.slab.len());
     }
 
     fn verify_front(&self) {
         if self.front_leaf == NONE {
-            assert!(self.is_empty() && self.front.is_empty(), "entries, but no front");
+            assert!(self.len() == self.ramp.live && self.front.is_empty(), "entries, but no front");
             return;
         }
         let leaf = self.leaves.tenant(self.front_leaf);
@@ -55,7 +57,8 @@ impl<T> TimerQueue<T> {
             let next = leaves.peek().map_or(self.far.limit.saturating_add(1), |&(bound, _)| bound);
             self.verify_leaf(id, bound, next);
         }
-        let count = self.index.iter().count() + self.far.leaves.len() + usize::from(self.front_leaf != NONE);
+        let behind = self.index.iter().count() + self.far.leaves.len();
+        let count = behind + self.ramp.pages.len() + usize::from(self.front_leaf != NONE);
         assert!(count == self.leaves.len(), "{count} leaves in use, {} in memory", self.leaves.len());
     }
 
@@ -90,6 +93,45 @@ impl<T> TimerQueue<T> {
         assert!((stamps, live) == (far.stamps, far.live), "far invariant 2: {stamps} stamps, {live} live");
         let is_closed = far.limit == Order::MAX && far.leaves.is_empty() && !is_sifting;
         assert!(live > 0 || is_closed, "far invariant 5: nothing far, but a limit");
+    }
+
+    fn verify_ramp(&self) {
+        let ramp = &self.ramp;
+        let mut live = 0;
+        let mut end: Order = 0;
+        for (at, &id) in ramp.pages.iter().enumerate() {
+            let leaf = self.leaves.tenant(id);
+            assert!(leaf.place == RAMP, "ramp invariant 5: a page that does not know it");
+            assert!(leaf.live() > 0 || ramp.live == 0, "ramp invariant 3: a page without an entry");
+            let dead = self.verify_links(&leaf.stamps, id);
+            assert!(dead == leaf.dead as usize, "a page with {dead} dead stamps, not {}", leaf.dead);
+            assert!(at == 0 || !is_overgrown(dead, leaf.live()), "ramp invariant 4: {dead} dead");
+            assert!(leaf.len() <= LEAF, "a page of {}", leaf.len());
+            assert!(end <= leaf.bound || ramp.live == 0, "ramp invariant 5: a bound below what is before");
+            for stamp in &leaf.stamps {
+                assert!(end.max(leaf.bound) <= stamp.order(), "ramp invariant 1: a stamp that descends");
+                end = stamp.order();
+            }
+            live += leaf.live();
+        }
+        assert!(live == ramp.live, "ramp invariant 2: {live} live, not {}", ramp.live);
+        if live == 0 {
+            assert!(
+                ramp.last == 0 && ramp.served == 0 && ramp.pages.len() <= 1,
+                "ramp invariant 3: not empty"
+            );
+            assert!(end == 0, "ramp invariant 3: an empty ramp with stamps");
+            return;
+        }
+        assert!(end <= ramp.last, "ramp invariant 1: a stamp above the last");
+        let first = self.leaves.tenant(ramp.pages[0]);
+        let (served, rest) = first.stamps.split_at(ramp.served);
+        assert!(
+            !served.iter().any(|stamp| self.slab.is_live(stamp.key)),
+            "ramp invariant 2: skipped an entry"
+        );
+        assert!(self.slab.is_live(rest[0].key), "ramp invariant 2: the first is dead");
+        assert!(ramp.first == rest[0].order(), "ramp invariant 2: another first");
     }
 
     /// Checks one leaf, whose stamps are to be from `bound` to `end`.
