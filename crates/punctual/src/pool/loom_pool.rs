@@ -231,3 +231,100 @@ fn an_earlier_task_calls_the_worker_that_waits_for_a_later_one() {
         end(&executor);
     });
 }
+
+// ---- the inbox
+
+#[test]
+fn what_is_left_while_the_worker_is_on_its_way_is_run_in_order() {
+    // Three tasks: a third pre-emption takes many minutes.
+    explore(2, || {
+        let executor = start(&ManualClock::new(), 0);
+        let order = Arc::new(AtomicUsize::new(0));
+        executor.prestart_core_thread();
+        // The worker may be anywhere: idle, called, running the first, or looking round after it.
+        let run = |place: usize| {
+            let order = Arc::clone(&order);
+            move || assert_eq!(order.fetch_add(1, Ordering::SeqCst), place)
+        };
+        let handles = [0, 1, 2].map(|place| executor.submit(run(place)).unwrap());
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        executor.shutdown();
+        end(&executor);
+    });
+}
+
+#[test]
+fn what_was_left_in_the_inbox_and_is_cancelled_is_dropped_at_once_or_runs() {
+    explore(3, || {
+        let executor = start(&ManualClock::new(), 0);
+        let (drops, runs) = (Drops::default(), Arc::new(AtomicUsize::new(0)));
+        let first = executor.submit(|| ()).unwrap();
+        let (captured, count) = (drops.counted(), Arc::clone(&runs));
+        let body = move || {
+            let _ = &captured;
+            count.fetch_add(1, Ordering::SeqCst);
+        };
+        let second = executor.submit(body).unwrap();
+        let cancelled = second.cancel();
+        let waited = cancelled && second.runs() == 0;
+        assert!(!waited || drops.get() == 1, "it was cancelled before it ran, and still there");
+        assert!(!second.is_queued());
+        first.join().unwrap();
+        executor.shutdown();
+        end(&executor);
+        assert_eq!((drops.get(), runs.load(Ordering::SeqCst) as u64), (1, second.runs()));
+    });
+}
+
+#[test]
+fn what_two_producers_leave_beside_a_shutdown_is_run_or_refused() {
+    explore(2, || {
+        let executor = start(&ManualClock::new(), 0);
+        executor.prestart_core_thread();
+        let submit = |executor: &Executor| match executor.submit(|| 7) {
+            Ok(handle) => assert_eq!(handle.join().unwrap(), 7),
+            Err(refused) => assert_eq!(refused.reason(), RejectReason::ShutDown),
+        };
+        let other = {
+            let executor = executor.clone();
+            thread::spawn(move || submit(&executor))
+        };
+        submit(&executor);
+        executor.shutdown();
+        end(&executor);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn what_is_left_for_later_is_found_by_the_worker_that_waits_for_an_earlier_one() {
+    explore(3, || {
+        let clock = ManualClock::new();
+        let executor = start(&clock, 0);
+        let sooner = executor.schedule(STEP, || 1).unwrap();
+        let later = executor.schedule(2 * STEP, || 2).unwrap();
+        clock.jump(2 * STEP);
+        assert_eq!((later.join().unwrap(), sooner.join().unwrap()), (2, 1));
+        executor.shutdown();
+        end(&executor);
+    });
+}
+
+#[test]
+fn an_idle_worker_takes_what_was_left_while_another_was_on_its_way() {
+    // Two workers: two pre-emptions are all that can be explored in reasonable time.
+    explore(2, || {
+        let executor = pool(&ManualClock::new(), 0).core_threads(2).build().unwrap();
+        executor.prestart_core_thread();
+        executor.prestart_core_thread();
+        let second = Arc::new(FutureTask::new(|| ()));
+        let awaited = Arc::clone(&second);
+        // Blocks its worker until the other one has run what comes after.
+        let first = executor.submit(move || awaited.join().unwrap()).unwrap();
+        let run = Arc::clone(&second);
+        executor.execute(move || _ = run.run()).unwrap();
+        first.join().unwrap();
+        executor.shutdown();
+        end(&executor);
+    });
+}

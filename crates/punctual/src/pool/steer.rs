@@ -87,7 +87,6 @@ impl Core {
         self.enqueue(task, look, number.number(), due.planned);
         look
     }
-
 }
 
 impl Held<'_> {
