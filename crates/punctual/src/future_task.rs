@@ -12,7 +12,7 @@ use crate::context::{Enter, Host};
 use crate::error::{Panic, TaskError, WaitError};
 use crate::sync::Mutex;
 use crate::task::{
-    Ended, EndedEarly, Many, Once, Run, TaskRef, TaskState, Traits, Turn, TypedRef, allocate, join, wait_for,
+    Ended, EndedEarly, Many, Once, Run, TaskRef, TaskState, Turn, TypedRef, allocate_plain, join, wait_for,
 };
 
 /// A computation that any thread may run, cancel, complete by hand or wait for.
@@ -44,13 +44,13 @@ type Hook = Box<dyn FnOnce(TaskState) + Send>;
 impl<T: Send + 'static> FutureTask<T> {
     /// A task that runs `body` once.
     pub fn new(body: impl FnOnce() -> T + Send + 'static) -> Self {
-        let (owner, task) = allocate(Traits::default(), Once(body));
+        let (owner, task) = allocate_plain(Once(body));
         Self::from_parts(owner.into_typed(), task, false)
     }
 
     /// A task that may be [run and reset](Self::run_and_reset) any number of times.
     pub fn repeatable(body: impl FnMut() -> T + Send + 'static) -> Self {
-        let (owner, task) = allocate(Traits::default(), Many(body));
+        let (owner, task) = allocate_plain(Many(body));
         Self::from_parts(owner.into_typed(), task, true)
     }
 

@@ -27,7 +27,7 @@ use crate::policy::{OnCancel, OnDrop, Rejection};
 use crate::pool::{Parts, Pool, Sizes};
 use crate::scheduler::{Scheduler, unwrap_once};
 use crate::sync::Mutex;
-use crate::task::{Once, Task, Traits, Turn, allocate};
+use crate::task::{Once, Task, Turn, allocate_plain};
 use crate::unobserved::UnobservedFailure;
 use crate::when::When;
 
@@ -173,7 +173,7 @@ where
     T: Send + 'static,
 {
     let pool = scheduler.pool();
-    let (cell, task) = allocate(Traits::default(), Once(work));
+    let (cell, task) = allocate_plain(Once(work));
     // Without limits there is no pool either, and the work is refused in whatever way it refuses.
     if let Some(limits) = pool.limits.open(pool) {
         let (owner, work) = (Arc::downgrade(pool), cell.typed());

@@ -14,7 +14,7 @@ use crate::error::{RejectReason, TaskError};
 use crate::handle::TaskHandle;
 use crate::pool::{Offer, Pool};
 use crate::scheduler::Scheduler;
-use crate::task::{Once, Traits, allocate};
+use crate::task::{Once, allocate_plain};
 use crate::when::When;
 
 /// Waits for an instant of an executor's clock, under any async runtime or none; see [`Scheduler::sleep`].
@@ -121,7 +121,7 @@ impl Sleep {
             // Not even a loop that is always late goes on for ever.
             return Stage::Over(running.then_some(()).ok_or(TimerError::Rejected(RejectReason::ShutDown)));
         }
-        let (cell, task) = allocate(Traits::default(), Once(|| ()));
+        let (cell, task) = allocate_plain(Once(|| ()));
         let mut offer = Offer { deadline: self.deadline, now, id: None };
         match self.pool.submit(task, &mut offer) {
             Ok(()) => Stage::Set(Armed(TaskHandle::new(cell.into_typed(), &self.pool, offer.turn()))),

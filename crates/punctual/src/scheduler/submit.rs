@@ -15,7 +15,9 @@ use crate::handle::TaskHandle;
 use crate::policy::Rejection;
 use crate::pool::Offer;
 use crate::series::{Now, Series};
-use crate::task::{Body, Header, Many, Once, Owner, TaskInfo, TaskRef, Traits, Turn, allocate};
+use crate::task::{
+    Body, Header, Many, Once, Owner, TaskInfo, TaskRef, Traits, Turn, allocate, allocate_plain,
+};
 use crate::task_builder::TaskBuilder;
 use crate::timeout;
 use crate::unrun::UnrunTask;
@@ -76,7 +78,8 @@ impl Scheduler {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.enter(Traits::default(), Once(task), When::After(delay)).map_err(unwrap_once)
+        let (cell, task) = allocate_plain(Once(task));
+        self.place(cell, task, When::After(delay)).map_err(unwrap_once)
     }
 
     /// Runs `task` every `period`, first after `initial_delay`.
@@ -245,7 +248,7 @@ impl Scheduler {
         T: Send + 'static,
     {
         let pool = self.pool();
-        let (cell, _) = allocate(Traits::default(), Once(task));
+        let (cell, _) = allocate_plain(Once(task));
         let id = pool.core.lock().next_id();
         pool.end(&*cell, TaskError::Cancelled);
         TaskHandle::new(cell.into_typed(), pool, Turn { deadline: Tick::ZERO, id })

@@ -11,6 +11,7 @@ mod waiters;
 
 pub(crate) use cell::{
     Body, EndedEarly, Header, Many, Once, Owner, Task, TaskRef, Traits, Typed, TypedRef, allocate,
+    allocate_plain,
 };
 pub use info::{RunOutcome, TaskInfo, TaskState};
 pub(crate) use perform::{Ended, Run, Verdict};

@@ -187,6 +187,17 @@ impl Header {
     #[inline]
     pub(super) fn new(traits: Traits, refs: u32, erase: Erase) -> Self {
         let link = if traits.is_plain() { odd(TaskKey::NONE) } else { Extra::link_of(traits) };
+        Self::with_link(link, refs, erase)
+    }
+
+    /// For a task without traits.
+    #[inline]
+    pub(super) fn plain(refs: u32, erase: Erase) -> Self {
+        Self::with_link(odd(TaskKey::NONE), refs, erase)
+    }
+
+    #[inline]
+    fn with_link(link: u64, refs: u32, erase: Erase) -> Self {
         Self {
             erase,
             count: Count::new(refs),

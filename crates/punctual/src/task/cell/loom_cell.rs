@@ -7,7 +7,7 @@ use std::task::{Wake, Waker};
 use loom::thread;
 use punctual_engine::{TaskKey, Tick};
 
-use super::{Ended, EndedEarly, Once, Run, Task, TaskState, Traits, TypedRef, allocate};
+use super::{Ended, EndedEarly, Once, Run, Task, TaskState, TypedRef, allocate_plain};
 use crate::clock::{Clock, ManualClock};
 use crate::error::{TaskError, WaitError};
 use crate::loom_support::{Counted, Drops, STEP, explore};
@@ -25,7 +25,7 @@ fn task(bodies: &Drops, values: &Drops) -> TypedRef<Counted> {
         drop(captured);
         value
     });
-    let (owner, _) = allocate::<_, Body>(Traits::default(), Once(body));
+    let (owner, _) = allocate_plain::<_, Body>(Once(body));
     owner.into_typed()
 }
 

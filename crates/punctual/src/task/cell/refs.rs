@@ -33,8 +33,26 @@ where
     T: Send + 'static,
     B: Body<T> + 'static,
 {
-    let cell = Box::new(Cell::new(Header::new(traits, 2, erase::<T, B>), body));
-    let cell = NonNull::from(Box::leak(cell));
+    entrust(Cell::new(Header::new(traits, 2, erase::<T, B>), body))
+}
+
+/// [`allocate`], for a task that runs once and that nothing sets apart.
+#[inline]
+pub(crate) fn allocate_plain<T, B>(body: B) -> (Owner<T, B>, TaskRef)
+where
+    T: Send + 'static,
+    B: Body<T> + 'static,
+{
+    entrust(Cell::new(Header::plain(2, erase::<T, B>), body))
+}
+
+#[inline]
+fn entrust<T, B>(cell: Cell<T, B>) -> (Owner<T, B>, TaskRef)
+where
+    T: Send + 'static,
+    B: Body<T> + 'static,
+{
+    let cell = NonNull::from(Box::leak(Box::new(cell)));
     (Owner(cell), TaskRef(cell.cast()))
 }
 
