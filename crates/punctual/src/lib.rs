@@ -28,8 +28,8 @@
 //! - [`TaskBuilder`] describes a task with everything: [`Missed`], [`Overlap`], [`OnFailure`], [`Jitter`], [`Spread`],
 //!   [`Priority`], timeouts, retries with a [`Backoff`], and a [`Calendar`] to go by the clock on the wall.
 //! - [`TaskRemote`] is the grip on a task that was found by name or tag, [`TaskView`] what can be seen of it.
-//! - [`Scheduler::spawn`] runs a future on the pool, [`Scheduler::task_async`] one for each deadline; [`run_on`]
-//!   lets a [`Runtime`] of your own do the polling. [`Sleep`], [`Scheduler::timeout`] and [`Interval`] are timers to
+//! - [`Scheduler::spawn`] runs a future on the pool, [`Scheduler::task_async`] describes a task that makes one for each
+//!   run, with the same builder; [`run_on`] lets a [`Runtime`] of your own do the polling. [`Sleep`], [`Scheduler::timeout`] and [`Interval`] are timers to
 //!   await, under any runtime or none.
 //! - [`CompletionQueue`], [`FutureTask`], [`DelayQueue`] and [`Timer`] complete the family.
 //! - [`Clock`] is where time comes from: [`SystemClock`], or [`ManualClock`] in tests that do not sleep.
@@ -122,8 +122,7 @@ pub use error::{
 pub use executor::Executor;
 pub use failure::FailedRun;
 pub use future::{
-    AsyncBuilder, AsyncPeriodicBuilder, BoxedFuture, Interval, MissedTicks, RunOn, Runtime, Sleep,
-    TimeoutError, TimerError, run_on,
+    BoxedFuture, Interval, MissedTicks, RunOn, Runtime, Sleep, TimeoutError, TimerError, run_on,
 };
 pub use future_task::FutureTask;
 pub use handle::{CancelOnDrop, Remaining, TaskHandle};
@@ -145,7 +144,7 @@ pub use scheduler::{QueuedTask, Scheduler};
 pub use series::Report;
 pub use stats::Stats;
 pub use task::{RunOutcome, TaskId, TaskInfo, TaskState, TaskView};
-pub use task_builder::{PeriodicBuilder, RetryBuilder, TaskBuilder};
+pub use task_builder::{Async, Blocking, PeriodicBuilder, RetryBuilder, TaskBuilder};
 pub use timer::Timer;
 pub use unobserved::UnobservedFailure;
 pub use unrun::UnrunTask;

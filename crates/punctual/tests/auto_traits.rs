@@ -69,7 +69,7 @@ all_of!(Send Sync UnwindSafe RefUnwindSafe Unpin:
 // What borrows from an executor, or holds closures and traits of the user's.
 all_of!(Send Sync Unpin:
     Builder, Rejection, TaskInfo<'static>, RunOutcome<'static>, TaskBuilder<'static, u8>, PeriodicBuilder<'static, u8>,
-    AsyncBuilder<'static, u8>, AsyncPeriodicBuilder<'static, u8>, RetryBuilder<'static, u8>,
+    TaskBuilder<'static, u8, Async>, PeriodicBuilder<'static, u8, Async>, RetryBuilder<'static, u8>, Blocking,
 );
 all_of!(UnwindSafe RefUnwindSafe:
     TaskInfo<'static>, RunOutcome<'static>, TaskBuilder<'static, u8>, PeriodicBuilder<'static, u8>,

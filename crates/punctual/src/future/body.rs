@@ -1,12 +1,14 @@
 //! Bodies that are futures: one, or a new one for each run.
 
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use super::Wakes;
 use super::wakes::Wakeup;
+use crate::series::{Ending, Series};
 use crate::task::Body;
 
 /// Polls the futures of one task.
@@ -14,49 +16,68 @@ struct Poller {
     wakes: Arc<Wakes>,
     /// That of the present run, while anybody holds a waker of it.
     wakeup: Weak<Wakeup>,
+    /// Who may stop a run.
+    series: Option<Arc<Series>>,
 }
 
-enum Polling<T> {
-    Ready(T),
-    Pending,
+/// What is to be done with a future that is due.
+enum Turn {
+    Poll(Waker),
     /// Nobody has woken it, and nobody can.
     Lost,
+    /// Its time is over, or the next run is to replace it.
+    Stopped,
 }
 
 impl Poller {
-    fn new(wakes: Arc<Wakes>) -> Self {
-        Self { wakes, wakeup: Weak::new() }
+    fn new(wakes: Arc<Wakes>, series: Option<Arc<Series>>) -> Self {
+        Self { wakes, wakeup: Weak::new(), series }
     }
 
-    fn poll<F: Future>(&mut self, future: Pin<&mut F>) -> Polling<F::Output> {
+    /// Answers the wakes so far.
+    fn turn(&mut self) -> Turn {
         let woken = self.wakes.answer();
-        let waker = match self.wakeup.upgrade() {
-            Some(wakeup) => Waker::from(wakeup),
-            None if self.wakes.is_under_way() && !woken => return Polling::Lost,
+        // After the answer: whoever stops the run from here on makes it due once more.
+        if self.series.as_ref().is_some_and(|series| series.is_stopped()) {
+            return Turn::Stopped;
+        }
+        match self.wakeup.upgrade() {
+            Some(wakeup) => Turn::Poll(Waker::from(wakeup)),
+            None if self.wakes.is_under_way() && !woken => Turn::Lost,
             None => {
                 let wakeup = Wakeup::new(&self.wakes);
                 self.wakeup = Arc::downgrade(&wakeup);
-                Waker::from(wakeup)
+                Turn::Poll(Waker::from(wakeup))
             }
-        };
-        match future.poll(&mut Context::from_waker(&waker)) {
+        }
+    }
+
+    fn poll<F: Future>(&mut self, waker: &Waker, future: Pin<&mut F>) -> Option<F::Output> {
+        match future.poll(&mut Context::from_waker(waker)) {
             Poll::Ready(value) => {
-                self.wakes.ready();
-                self.wakeup = Weak::new();
-                Polling::Ready(value)
+                self.end_run();
+                Some(value)
             }
             Poll::Pending => {
                 // Before `waker` is dropped, which may be the last.
                 self.wakes.not_ready();
-                Polling::Pending
+                None
             }
         }
+    }
+
+    fn end_run(&mut self) {
+        self.wakes.ready();
+        self.wakeup = Weak::new();
     }
 }
 
 impl Drop for Poller {
     fn drop(&mut self) {
         self.wakes.detach();
+        if let Some(series) = &self.series {
+            series.abandon_run();
+        }
     }
 }
 
@@ -77,7 +98,7 @@ enum Stage<F> {
 
 impl<F> Polled<F> {
     pub(crate) fn new(wakes: Arc<Wakes>, future: F) -> Self {
-        Self { poller: Poller::new(wakes), future: Stage::Fresh(Box::new(future)) }
+        Self { poller: Poller::new(wakes, None), future: Stage::Fresh(Box::new(future)) }
     }
 
     /// Gives the future of a refused task back.
@@ -110,102 +131,93 @@ where
 {
     fn call(body: &mut Option<Self>) -> Option<F::Output> {
         let this = body.as_mut()?;
-        match this.poller.poll(this.future.pinned()) {
-            // The future stays: whoever runs the body drops it where a panic does not cost the value.
-            Polling::Ready(value) => Some(value),
-            Polling::Pending => None,
-            Polling::Lost => {
-                *body = None;
-                None
-            }
-        }
+        // Without a waker it has ended without a value, while it was under way.
+        let Turn::Poll(waker) = this.poller.turn() else { return None };
+        // The future stays: whoever runs the body drops it where a panic does not cost the value.
+        this.poller.poll(&waker, this.future.pinned())
     }
 }
 
-/// One future, made when it is due.
-pub(crate) struct Made<M, F> {
-    /// Dropped first: what the destructors wake is over.
-    poller: Poller,
-    future: Option<Pin<Box<F>>>,
-    /// `None` once it has been called.
-    make: Option<M>,
+/// What makes the futures of a task.
+pub(crate) trait Make<F>: Send {
+    /// The future of the next run; `None` if there is none.
+    fn make(&mut self) -> Option<F>;
 }
 
-impl<M, F> Made<M, F> {
-    pub(crate) fn new(wakes: Arc<Wakes>, make: M) -> Self {
-        Self { poller: Poller::new(wakes), future: None, make: Some(make) }
-    }
+/// Makes one future. `None` once it has.
+pub(crate) struct Single<M>(pub(crate) Option<M>);
 
-    /// Gives what makes the future of a refused task back.
-    pub(crate) fn into_make(self) -> M {
-        self.make.expect("a task that was refused has not been run")
+/// Makes a future for each run.
+pub(crate) struct Each<M>(pub(crate) M);
+
+impl<M: FnOnce() -> F + Send, F> Make<F> for Single<M> {
+    fn make(&mut self) -> Option<F> {
+        self.0.take().map(|make| make())
     }
 }
 
-impl<M, F> Body<F::Output> for Made<M, F>
-where
-    M: FnOnce() -> F + Send,
-    F: Future + Send,
-{
-    fn call(body: &mut Option<Self>) -> Option<F::Output> {
-        let this = body.as_mut()?;
-        if let Some(make) = this.make.take() {
-            this.future = Some(Box::pin(make()));
-        }
-        let future = this.future.as_mut()?;
-        match this.poller.poll(future.as_mut()) {
-            Polling::Ready(value) => Some(value),
-            Polling::Pending => None,
-            Polling::Lost => {
-                *body = None;
-                None
-            }
-        }
+impl<M: FnMut() -> F + Send, F> Make<F> for Each<M> {
+    fn make(&mut self) -> Option<F> {
+        Some((self.0)())
     }
 }
 
-/// A future for each run, made when the run is due.
-pub(crate) struct Remade<M, F> {
+/// Futures, each made when its run is due. What becomes of that which they return is up to `E`.
+pub(crate) struct Futures<S, F, E> {
     /// Dropped first: what the destructors wake is over.
     poller: Poller,
     /// One place for the futures of all runs.
     future: Option<Pin<Box<Option<F>>>>,
-    make: M,
+    source: S,
+    ending: PhantomData<fn() -> E>,
 }
 
-impl<M, F> Remade<M, F> {
-    pub(crate) fn new(wakes: Arc<Wakes>, make: M) -> Self {
-        Self { poller: Poller::new(wakes), future: None, make }
+impl<S, F, E> Futures<S, F, E> {
+    pub(crate) fn new(wakes: Arc<Wakes>, series: Option<Arc<Series>>, source: S) -> Self {
+        Self { poller: Poller::new(wakes, series), future: None, source, ending: PhantomData }
     }
 
-    /// Gives what makes the futures back.
-    pub(crate) fn into_make(self) -> M {
-        self.make
+    /// Gives what makes the futures of a refused task back.
+    pub(crate) fn into_source(self) -> S {
+        self.source
     }
 }
 
-impl<M, F> Body<()> for Remade<M, F>
+impl<S, F, E> Body<E::Value> for Futures<S, F, E>
 where
-    M: FnMut() -> F + Send,
-    F: Future<Output = ()> + Send,
+    S: Make<F>,
+    F: Future + Send,
+    E: Ending<F::Output>,
 {
-    fn call(body: &mut Option<Self>) -> Option<()> {
+    fn call(body: &mut Option<Self>) -> Option<E::Value> {
         let this = body.as_mut()?;
+        let waker = match this.poller.turn() {
+            Turn::Poll(waker) => waker,
+            // The run has ended without a value, while it was under way.
+            Turn::Lost => return None,
+            Turn::Stopped => {
+                this.poller.end_run();
+                return E::of_stopped();
+            }
+        };
         let place = this.future.get_or_insert_with(|| Box::pin(None));
         if place.as_ref().is_none() {
-            place.set(Some((this.make)()));
+            place.set(this.source.make());
         }
-        let future = place.as_mut().as_pin_mut().expect("made above");
-        match this.poller.poll(future) {
-            Polling::Ready(()) => {
-                place.set(None);
-                Some(())
-            }
-            Polling::Pending => None,
-            Polling::Lost => {
-                *body = None;
-                None
-            }
+        // It stays when it is ready: see `end_run`.
+        let returned = this.poller.poll(&waker, place.as_mut().as_pin_mut()?)?;
+        let (value, failure) = E::split(returned);
+        if let (Some(failure), Some(series)) = (failure, &this.poller.series) {
+            series.note(failure);
+        }
+        Some(value)
+    }
+
+    fn end_run(body: &mut Option<Self>) {
+        let Some(this) = body else { return };
+        this.poller.end_run();
+        if let Some(place) = &mut this.future {
+            place.set(None);
         }
     }
 }

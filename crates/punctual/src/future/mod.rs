@@ -35,6 +35,14 @@
 //! 6. `Wakes` refers to the task while the task has a body, and no longer: a waker that is kept for ever keeps
 //!    neither future nor value.
 //!
+//! # Runs and series
+//! A task with policies has a [`Series`](crate::series), which is asked before the first poll of a run and after its end.
+//! Between polls the run is kept here (`began`) and what watches over it there. Whoever stops a run, because its time is
+//! over or the next is to replace it, notes that in the series and then makes the future due; a poll answers the wakes
+//! first and looks for the note after that, so one of the two is seen. The worker then drops the future as it drops any
+//! other: unlocked, and with its panic contained. A future that panicked, or was stopped or lost, is dropped when its
+//! run has been judged ([`Body::end_run`](crate::task::Body::end_run)), and the next run has a new one.
+//!
 //! # Order
 //! A wake is a submission: the future is due at that instant, and among equal deadlines behind what was submitted
 //! before. So futures that wake each other, or themselves, take turns, even while a clock stands still.
@@ -45,12 +53,13 @@
 //!
 //! # Paths not taken
 //! A task per wake, with the future behind a lock: simpler, but every poll is another task with another number,
-//! is refused by a pool that is full or shut down, and an idle future is nowhere to be seen. The crate
+//! is refused by a pool that is full or shut down, and an idle future is nowhere to be seen. A future whose time is over
+//! dropped by the thread for limits: sooner while all workers are busy, but its destructor could keep every other limit
+//! waiting. The crate
 //! `async-task`: one allocation instead of three, but a second cell with states, handle and waiters of its own
 //! beside the one that exists.
 
 mod body;
-mod builder;
 mod interval;
 mod limit;
 #[cfg(all(test, punctual_loom))]
@@ -60,10 +69,10 @@ mod sleep;
 mod spawn;
 mod wakes;
 
-use body::{Made, Polled, Remade};
-pub use builder::{AsyncBuilder, AsyncPeriodicBuilder};
+use body::Polled;
+pub(crate) use body::{Each, Futures, Single};
 pub use interval::{Interval, MissedTicks};
 pub use limit::TimeoutError;
 pub use runtime::{BoxedFuture, RunOn, Runtime, run_on};
 pub use sleep::{Sleep, TimerError};
-pub(crate) use wakes::Wakes;
+pub(crate) use wakes::{Began, Wakes};

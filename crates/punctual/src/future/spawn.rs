@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use punctual_engine::Schedule;
 
-use super::{AsyncBuilder, Made, Polled, Remade, Wakes};
-use crate::error::{RejectReason, Rejected};
+use super::{Polled, Wakes};
+use crate::error::Rejected;
 use crate::handle::TaskHandle;
 use crate::scheduler::Scheduler;
-use crate::task::{Body, Traits, allocate};
+use crate::series::Series;
+use crate::task::{Body, Traits};
 use crate::when::When;
 
 impl Scheduler {
@@ -67,8 +68,8 @@ impl Scheduler {
         self.enter_future(When::After(Duration::ZERO), future)
     }
 
-    /// Runs `future` as [`spawn`](Self::spawn) does, first polled after a `Duration` or at a
-    /// [`Tick`](crate::Tick) of the executor's clock.
+    /// Runs `future` as [`spawn`](Self::spawn) does, first polled after a `Duration`, at a [`Tick`](crate::Tick) of the
+    /// executor's clock, or at a `SystemTime` of its wall clock.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
@@ -84,59 +85,21 @@ impl Scheduler {
         self.enter_future(when.into(), future)
     }
 
-    /// Describes a task with an async body step by step: named, delayed, or periodic with a new future for each
-    /// run. See [`AsyncBuilder`].
-    pub fn task_async<M>(&self, make: M) -> AsyncBuilder<'_, M> {
-        AsyncBuilder::new(self, make)
-    }
-
     fn enter_future<F>(&self, when: When, future: F) -> Result<TaskHandle<F::Output>, Rejected<F>>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.enter_polled(None, when, Schedule::Once, |wakes| Polled::new(wakes, future))
+        let traits = Traits { series: Series::for_wall(when, Schedule::Once), ..Traits::default() };
+        self.enter_polled(traits, when, |wakes| Polled::new(wakes, future))
             .map_err(|rejected| rejected.map(Polled::into_future))
     }
 
-    pub(super) fn enter_made<M, F>(
+    /// A task whose body is made of futures, and needs to know when they are woken.
+    pub(crate) fn enter_polled<T, B>(
         &self,
-        name: Option<Arc<str>>,
+        traits: Traits,
         when: When,
-        make: M,
-    ) -> Result<TaskHandle<F::Output>, Rejected<M>>
-    where
-        M: FnOnce() -> F + Send + 'static,
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        self.enter_polled(name, when, Schedule::Once, |wakes| Made::new(wakes, make))
-            .map_err(|rejected| rejected.map(Made::into_make))
-    }
-
-    pub(super) fn enter_remade<M, F>(
-        &self,
-        name: Option<Arc<str>>,
-        when: When,
-        schedule: Schedule,
-        make: M,
-    ) -> Result<TaskHandle<()>, Rejected<M>>
-    where
-        M: FnMut() -> F + Send + 'static,
-        F: Future<Output = ()> + Send + 'static,
-    {
-        if schedule.period().is_some_and(|period| period.is_zero()) {
-            return Err(Rejected::new(make, RejectReason::ZeroPeriod));
-        }
-        self.enter_polled(name, when, schedule, |wakes| Remade::new(wakes, make))
-            .map_err(|rejected| rejected.map(Remade::into_make))
-    }
-
-    fn enter_polled<T, B>(
-        &self,
-        name: Option<Arc<str>>,
-        when: When,
-        schedule: Schedule,
         body: impl FnOnce(Arc<Wakes>) -> B,
     ) -> Result<TaskHandle<T>, Rejected<B>>
     where
@@ -144,11 +107,7 @@ impl Scheduler {
         B: Body<T> + 'static,
     {
         let wakes = Wakes::new(self.pool());
-        let traits = Traits { name, schedule, wakes: Some(Arc::clone(&wakes)), ..Traits::default() };
-        let (cell, task) = allocate(traits, body(Arc::clone(&wakes)));
-        let attached = wakes.attach(task.clone());
-        let placed = self.place(cell, task, when);
-        attached.keep();
-        placed
+        let traits = Traits { wakes: Some(Arc::clone(&wakes)), ..traits };
+        self.enter(traits, body(wakes), when)
     }
 }

@@ -46,12 +46,13 @@ struct State {
     began: Option<Began>,
 }
 
+/// How a run began.
 #[derive(Clone, Copy)]
-struct Began {
-    deadline: Tick,
-    started: Tick,
+pub(crate) struct Began {
+    pub(crate) deadline: Tick,
+    pub(crate) started: Tick,
     /// It is for no point of the schedule.
-    extra: bool,
+    pub(crate) extra: bool,
 }
 
 impl Wakes {
@@ -68,11 +69,10 @@ impl Wakes {
         })
     }
 
-    /// Says which task this is about, before it can run. What comes back undoes it, unless it is
-    /// [kept](Attached::keep): user code may panic before anybody has the task, and then nobody would ever end it.
-    pub(super) fn attach(self: &Arc<Self>, task: TaskRef) -> Attached {
+    /// Says which task this is about, just before it is queued: from then on somebody ends it, and that breaks the
+    /// circle.
+    pub(crate) fn attach(&self, task: TaskRef) {
         self.state.lock().task = Some(task);
-        Attached { wakes: Some(Arc::clone(self)) }
     }
 
     /// The body is gone, and nothing will be polled again.
@@ -118,14 +118,19 @@ impl Wakes {
     /// A future under way that was left out by a decoration has missed its wake, and one whose wakers are gone
     /// has ended without a value: neither goes on.
     pub(crate) fn goes_on(&self, again: bool, has_value: bool) -> bool {
-        match self.stage.load(Ordering::Relaxed) {
-            PENDING => {
-                self.stage.store(UNDER_WAY, Ordering::Relaxed);
-                true
-            }
-            UNDER_WAY => has_value && again,
-            _ => again,
+        match self.is_under_way() {
+            true => self.stays() || has_value && again,
+            false => again,
         }
+    }
+
+    /// Whether the run goes on, because the poll that has just ended found the future not ready.
+    pub(crate) fn stays(&self) -> bool {
+        let pending = self.is_pending();
+        if pending {
+            self.stage.store(UNDER_WAY, Ordering::Relaxed);
+        }
+        pending
     }
 
     /// The next deadline, by `schedule`, of a run whose last poll was `poll`; the end of time while it is under way.
@@ -142,6 +147,16 @@ impl Wakes {
             Began { extra: true, deadline, .. } => Some(deadline),
             Began { deadline, started, .. } => schedule.next(RunTimes { deadline, started, ended }),
         }
+    }
+
+    /// How the run that is under way began, if one is.
+    pub(crate) fn under_way(&self) -> Option<Began> {
+        if self.is_under_way() { self.state.lock().began } else { None }
+    }
+
+    /// The run that began so has not ended with its first poll; `None` once it has.
+    pub(crate) fn set_began(&self, began: Option<Began>) {
+        self.state.lock().began = began;
     }
 
     // ---- under the pool's lock
@@ -174,10 +189,10 @@ impl Wakes {
         Tick::from_nanos(self.moved_to.load(Ordering::Relaxed))
     }
 
-    // ---- for wakers
+    // ---- for wakers, and for whoever stops a run
 
     /// Invariant 3, the half of the waker.
-    fn make_due(&self) {
+    pub(crate) fn make_due(&self) {
         let Some(pool) = self.pool.upgrade() else { return };
         // The end of time is no instant to be woken at.
         let at = pool.clock.now().min(Tick::from_nanos(NEVER - 1));
@@ -189,25 +204,6 @@ impl Wakes {
         pool.wake(&task, self, at);
         // It may be the last reference, to a value that nobody wants.
         pool.discard(task);
-    }
-}
-
-/// A task on its way into the queue.
-#[must_use]
-pub(super) struct Attached {
-    /// `None` once it has arrived, or has been refused.
-    wakes: Option<Arc<Wakes>>,
-}
-
-impl Attached {
-    pub(super) fn keep(mut self) {
-        self.wakes = None;
-    }
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        self.wakes.iter().for_each(|wakes| wakes.detach());
     }
 }
 

@@ -42,10 +42,12 @@ pub enum Overlap {
     /// One run waits for the end of the one before it; whatever else came due meanwhile is left out.
     Queue,
     /// The run that is going on is [asked to stop](crate::TaskContext::is_interrupted) when the next one is due,
-    /// and that begins as soon as it has. Only a body that heeds the request is really replaced.
+    /// and that begins as soon as it has. Only a body that heeds the request is really replaced; a
+    /// [future](crate::Scheduler::task_async) always is, because it is dropped.
     Replace,
-    /// Up to so many runs at once, each on a thread of its own; what comes due beyond that is left out. Needs a body
-    /// that may be called from several threads: [`start_shared`](crate::PeriodicBuilder::start_shared).
+    /// Up to so many runs at once, each on a thread of its own, or none while a future waits; what comes due beyond that
+    /// is left out. Needs a body that may be called from several threads:
+    /// [`start_shared`](crate::PeriodicBuilder::start_shared).
     Allow(usize),
 }
 

@@ -53,7 +53,8 @@ impl Pool {
         if state.is_done() || header.is_paused() {
             return Vec::new();
         }
-        let running = state == TaskState::Running;
+        // A future between two polls is a run that goes on.
+        let running = state == TaskState::Running || header.is_under_way();
         match header.series() {
             Some(series) => series.upcoming(header.deadline(), n, header.runs(), running, now),
             None => {

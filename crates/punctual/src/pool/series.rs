@@ -8,7 +8,8 @@ use punctual_engine::{RunTimes, Tick};
 use super::TaskRef;
 use super::worker::Worker;
 use crate::error::TaskError;
-use crate::series::{After, Due, Fire, Now, Series};
+use crate::future::Began;
+use crate::series::{After, Due, Fire, Now, Series, Watch};
 use crate::task::{Ended, Run, TaskState, Turn, Verdict};
 use crate::unwind;
 
@@ -18,6 +19,9 @@ impl Worker<'_> {
     pub(super) fn run_series(&self, task: &TaskRef, series: &Arc<Series>) {
         let (pool, header) = (self.pool, task.header());
         let now = series.now(&*pool.clock);
+        if let Some(began) = header.wakes().and_then(|wakes| wakes.under_way()) {
+            return self.perform(task, series, began, now, series.watch_on(task));
+        }
         let triggered = header.set_triggered(false);
         // The only run of a task is not besides those that are planned: it is the one, only sooner.
         let extra = triggered && header.schedule().is_periodic();
@@ -52,13 +56,22 @@ impl Worker<'_> {
     }
 
     fn run_planned(&self, task: &TaskRef, series: &Arc<Series>, started: Now, extra: bool) {
-        let (pool, header) = (self.pool, task.header());
         // Read now: whoever reschedules the task while it runs writes the next deadline over it.
-        let deadline = header.deadline();
+        let began = Began { deadline: task.header().deadline(), started: started.tick, extra };
+        self.perform(task, series, began, started, series.watch(self.pool, task, started));
+    }
+
+    /// Calls the body, or polls it at `now` in a run that `began` then, or before.
+    fn perform(&self, task: &TaskRef, series: &Arc<Series>, began: Began, now: Now, watch: Watch<'_>) {
+        let (pool, header) = (self.pool, task.header());
         let next = RefCell::new(None);
         let judge = |thrown: Option<&TaskError>| {
+            let Began { deadline, started, extra } = began;
             let now = series.now(&*pool.clock);
-            let times = RunTimes { deadline, started: started.tick, ended: now.tick };
+            let times = RunTimes { deadline, started, ended: now.tick };
+            if let Some(wakes) = header.wakes() {
+                wakes.set_began(None);
+            }
             match series.after(times, header.runs(), thrown, extra, now) {
                 After::Again(due) => {
                     next.replace(Some((due, now.tick)));
@@ -68,18 +81,27 @@ impl Worker<'_> {
                 After::Fail(error) => Verdict::Fail(error),
             }
         };
-        let watch = series.watch(pool, task, started);
         let (observer, count) = (pool.observer.as_deref(), &|| self.tally.finish());
+        // A poll has a deadline of its own, when it was woken.
+        let deadline = if header.is_under_way() { header.deadline() } else { began.deadline };
         let turn = Turn { deadline, id: header.id() };
-        let (reporter, started) = (Some(&pool.reporter), started.tick);
+        let (reporter, started) = (Some(&pool.reporter), now.tick);
         let run = Run { observer, reporter, turn, started, again: false, count, judge: Some(&judge) };
         self.record_lateness(turn, started);
-        let ended = task.perform(&run);
-        drop(watch);
-        match (ended, next.take()) {
-            (Ended::Again, Some((due, now))) => self.requeue(task, due, now),
+        match (task.perform(&run), next.take()) {
+            (Ended::Again, Some((due, now))) => {
+                drop(watch);
+                self.requeue(task, due, now);
+            }
+            (Ended::Again, None) => {
+                if let Some(wakes) = header.wakes() {
+                    wakes.set_began(Some(began));
+                }
+                watch.keep();
+                self.requeue(task, Due::at(Tick::MAX), now.tick);
+            }
             (Ended::Skipped, _) => self.tally.skip(),
-            _ => {}
+            (Ended::Finished | Ended::Late, _) => {}
         }
     }
 

@@ -55,9 +55,13 @@ impl Core {
         }
         let on_wall = |task: &TaskRef| task.header().series().is_some_and(|series| series.is_on_wall());
         let mut running = self.workers.iter().flatten().filter_map(|worker| worker.running.as_ref());
-        // One that runs will be queued again, by what the clocks show then.
-        let runs = running.any(|(task, _)| on_wall(task));
-        let concerned = self.extract(|_, task| on_wall(task));
+        // One that runs will be queued again, by what the clocks show then; so will a future between two polls.
+        let mut runs = running.any(|(task, _)| on_wall(task));
+        let concerned = self.extract(|_, task| {
+            let under_way = task.header().is_under_way();
+            runs |= under_way && on_wall(task);
+            !under_way && on_wall(task)
+        });
         let Now { tick, wall } = now;
         self.wall = (runs || !concerned.is_empty()).then_some(Compared { tick, wall });
         // They go straight back, so none of them is dropped here.

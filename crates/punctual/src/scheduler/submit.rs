@@ -325,6 +325,9 @@ impl Scheduler {
         core.note_priority(header);
         drop(core);
         pool.registry.enter(task);
+        if let Some(wakes) = header.wakes() {
+            wakes.attach(task.clone());
+        }
     }
 
     /// The first look at a task; `None` if it would never run.

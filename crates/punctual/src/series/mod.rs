@@ -61,8 +61,9 @@ use crate::when::When;
 pub(crate) use history::History;
 pub(crate) use plan::{NextBy, Now, Plan, Point};
 pub use report::Report;
-pub(crate) use report::{Reporting, Retrying};
-pub(crate) use shared::Sharing;
+pub(crate) use report::{Attempt, Beat, Ending, Reporting, Whole};
+pub(crate) use shared::{NewRun, Sharing, async_run, sync_run};
+pub(crate) use watch::Watch;
 
 /// How long a translation from the wall to the executor's clock is trusted.
 const TRUSTED: Duration = Duration::from_secs(60);

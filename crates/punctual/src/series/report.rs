@@ -1,6 +1,7 @@
 //! How the body of a periodic task says that a run has failed.
 
 use std::fmt::Display;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::Series;
@@ -59,45 +60,91 @@ impl Report for <fn() -> ! as Returns>::Output {
     }
 }
 
-/// The body of a periodic task that reports to its series.
-pub(crate) struct Reporting<F> {
-    pub(crate) body: F,
-    pub(crate) series: Arc<Series>,
+/// What becomes of that which a body returned: the value of the task, and the failure of the run, if it is one.
+pub(crate) trait Ending<R> {
+    type Value;
+    fn split(returned: R) -> (Self::Value, Option<TaskError>);
+    /// The value of a task whose last run was stopped, if there is one.
+    fn of_stopped() -> Option<Self::Value>;
 }
 
-impl<F, R> Body<()> for Reporting<F>
-where
-    F: FnMut() -> R + Send,
-    R: Report,
-{
-    fn call(this: &mut Option<Self>) -> Option<()> {
-        // Called where it is: should it panic, what it captured is not dropped by the same unwinding.
-        let Reporting { body, series } = this.as_mut()?;
-        let report = body();
-        if let Some(message) = report.failure() {
-            series.note(TaskError::Failed(message.into()));
-        }
+/// The only run of a task: what is returned is the value.
+pub(crate) enum Whole {}
+
+/// One of many runs: what is returned is a [`Report`].
+pub(crate) enum Beat {}
+
+/// A run that is followed by another until one succeeds; the value is the last result.
+pub(crate) enum Attempt {}
+
+impl<R> Ending<R> for Whole {
+    type Value = R;
+
+    fn split(returned: R) -> (R, Option<TaskError>) {
+        (returned, None)
+    }
+
+    fn of_stopped() -> Option<R> {
+        None
+    }
+}
+
+impl<R: Report> Ending<R> for Beat {
+    type Value = ();
+
+    fn split(returned: R) -> ((), Option<TaskError>) {
+        ((), failed(&returned))
+    }
+
+    fn of_stopped() -> Option<()> {
         Some(())
     }
 }
 
-/// A body that is run again until it succeeds; its value is the last result.
-pub(crate) struct Retrying<F> {
-    pub(crate) body: F,
-    pub(crate) series: Arc<Series>,
+impl<V, E: Display> Ending<Result<V, E>> for Attempt {
+    type Value = Result<V, E>;
+
+    fn split(returned: Result<V, E>) -> (Result<V, E>, Option<TaskError>) {
+        let failure = failed(&returned);
+        (returned, failure)
+    }
+
+    fn of_stopped() -> Option<Result<V, E>> {
+        None
+    }
 }
 
-impl<F, V, E> Body<Result<V, E>> for Retrying<F>
+fn failed(report: &impl Report) -> Option<TaskError> {
+    report.failure().map(|message| TaskError::Failed(message.into()))
+}
+
+/// A closure that is called for each run of a series, and what follows is decided there.
+pub(crate) struct Reporting<F, E> {
+    body: F,
+    series: Arc<Series>,
+    ending: PhantomData<fn() -> E>,
+}
+
+impl<F, E> Reporting<F, E> {
+    pub(crate) fn new(body: F, series: Arc<Series>) -> Self {
+        Self { body, series, ending: PhantomData }
+    }
+
+    pub(crate) fn into_body(self) -> F {
+        self.body
+    }
+}
+
+impl<F, R, E> Body<E::Value> for Reporting<F, E>
 where
-    F: FnMut() -> Result<V, E> + Send,
-    E: Display,
+    F: FnMut() -> R + Send,
+    E: Ending<R>,
 {
-    fn call(this: &mut Option<Self>) -> Option<Result<V, E>> {
-        let Retrying { body, series } = this.as_mut()?;
-        let result = body();
-        if let Some(message) = result.failure() {
-            series.note(TaskError::Failed(message.into()));
-        }
-        Some(result)
+    fn call(this: &mut Option<Self>) -> Option<E::Value> {
+        // Called where it is: should it panic, what it captured is not dropped by the same unwinding.
+        let Reporting { body, series, .. } = this.as_mut()?;
+        let (value, failure) = E::split(body());
+        failure.into_iter().for_each(|failure| series.note(failure));
+        Some(value)
     }
 }

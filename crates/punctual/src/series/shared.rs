@@ -4,18 +4,22 @@
 //! body, and is queued again. The series counts the runs that are going on; at a point where there are as many as
 //! may be, the beat is put off to the next ([`Series::fire`]).
 //!
+//! Runs that are futures overlap on however few threads, and are otherwise no different: see [`async_run`].
+//!
 //! A run that the pool refuses, because it is full or shut down, is made by the beat itself: nothing that was
 //! accepted is lost. What a run comes to is learnt by a waker among those that wait for its end.
 
+use std::future::Future;
 use std::mem;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
 use punctual_engine::RunTimes;
 
-use super::{Report, Reporting, Rules, Series};
+use super::{Beat, Report, Reporting, Rules, Series};
 use crate::context;
 use crate::error::{Abandoned, TaskError};
+use crate::future::{Futures, Single, Wakes};
 use crate::pool::{Offer, Pool};
 use crate::task::{Body, TaskRef, Traits, Turn, allocate};
 use crate::unrun::UnrunTask;
@@ -26,11 +30,46 @@ pub(crate) struct Sharing<F> {
     series: Arc<Series>,
     name: Option<Arc<str>>,
     pool: Weak<Pool>,
+    new_run: NewRun<F>,
+}
+
+/// Makes a run, a task with a series of its own.
+pub(crate) type NewRun<F> = fn(&Arc<Pool>, Traits, &Arc<Series>, Arc<F>) -> TaskRef;
+
+/// A run that is a call.
+pub(crate) fn sync_run<F, R>(_: &Arc<Pool>, traits: Traits, own: &Arc<Series>, body: Arc<F>) -> TaskRef
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: Report + 'static,
+{
+    allocate(traits, Reporting::<_, Beat>::new(move || body(), Arc::clone(own))).1
+}
+
+/// A run that is a future, which the body makes.
+pub(crate) fn async_run<M, F>(pool: &Arc<Pool>, traits: Traits, own: &Arc<Series>, make: Arc<M>) -> TaskRef
+where
+    M: Fn() -> F + Send + Sync + 'static,
+    F: Future + Send + 'static,
+    F::Output: Report + 'static,
+{
+    let wakes = Wakes::new(pool);
+    let traits = Traits { wakes: Some(Arc::clone(&wakes)), ..traits };
+    let source = Single(Some(move || make()));
+    let body = Futures::<_, F, Beat>::new(Arc::clone(&wakes), Some(Arc::clone(own)), source);
+    let (_, run) = allocate(traits, body);
+    wakes.attach(run.clone());
+    run
 }
 
 impl<F> Sharing<F> {
-    pub(crate) fn new(body: F, series: Arc<Series>, name: Option<Arc<str>>, pool: &Arc<Pool>) -> Self {
-        Self { body: Arc::new(body), series, name, pool: Arc::downgrade(pool) }
+    pub(crate) fn new(
+        body: F,
+        series: Arc<Series>,
+        name: Option<Arc<str>>,
+        pool: &Arc<Pool>,
+        new_run: NewRun<F>,
+    ) -> Self {
+        Self { body: Arc::new(body), series, name, pool: Arc::downgrade(pool), new_run }
     }
 
     /// The body of a beat that never began.
@@ -39,11 +78,7 @@ impl<F> Sharing<F> {
     }
 }
 
-impl<F, R> Body<()> for Sharing<F>
-where
-    F: Fn() -> R + Send + Sync + 'static,
-    R: Report + 'static,
-{
+impl<F: Send + Sync> Body<()> for Sharing<F> {
     fn call(this: &mut Option<Self>) -> Option<()> {
         let this = this.as_mut()?;
         if let (Some(pool), Some(beat)) = (this.pool.upgrade(), context::current_task()) {
@@ -53,18 +88,17 @@ where
     }
 }
 
-impl<F, R> Sharing<F>
-where
-    F: Fn() -> R + Send + Sync + 'static,
-    R: Report + 'static,
-{
+impl<F> Sharing<F> {
     fn begin_run(&self, pool: &Arc<Pool>, beat: &TaskRef) {
         let rules = Rules { timeout: self.series.rules().timeout, ..Rules::default() };
         let own = Arc::new(Series::new(rules, None));
-        let traits = Traits { name: self.name.clone(), series: Some(Arc::clone(&own)), ..Traits::default() };
-        let body = Arc::clone(&self.body);
-        let body = Reporting { body: move || body(), series: Arc::clone(&own) };
-        let (_, run) = allocate(traits, body);
+        let traits = Traits {
+            name: self.name.clone(),
+            series: Some(Arc::clone(&own)),
+            priority: beat.header().priority(),
+            ..Traits::default()
+        };
+        let run = (self.new_run)(pool, traits, &own, Arc::clone(&self.body));
         let (now, deadline) = (pool.clock.now(), beat.header().deadline());
         own.moved_to(deadline);
         let end = Arc::new(End {

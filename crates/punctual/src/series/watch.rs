@@ -4,6 +4,10 @@
 //! name the run by its serial number. The series knows the number of the run going on; one that finds another there
 //! has come too late and does nothing. Flag and number are seen together, under the series' lock, so no run is asked
 //! to stop for what the one before it did; whoever waits inside the body is woken after unlocking.
+//!
+//! A run that is a future lasts from its first poll to its end, and between its polls no thread has it. What watches over
+//! it is kept by the series meanwhile ([`Watch::keep`]), until the run ends or the body is dropped. To stop it is to make
+//! it due: the worker that takes it finds that it was stopped, and drops the future instead of polling it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -26,7 +30,12 @@ pub(super) struct Going {
     overrunning: bool,
     /// Waits for a run that does not stop.
     patience: Option<CancelOnDrop<()>>,
+    /// Of a future between two polls.
+    limits: Limits,
 }
+
+/// The timeout of a run, and the next run that replaces it.
+type Limits = [Option<CancelOnDrop<()>>; 2];
 
 /// Why a run was asked to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +47,12 @@ pub(super) enum Stopped {
 impl Going {
     fn is_on(&self, serial: u64) -> bool {
         self.serial == serial
+    }
+
+    /// The run is over; what comes back is to be dropped unlocked.
+    fn end(&mut self) -> Self {
+        let serial = self.serial + 1;
+        std::mem::replace(self, Self { serial, ..Self::default() })
     }
 
     pub(super) fn stopped(&self) -> Option<Stopped> {
@@ -53,8 +68,9 @@ impl Going {
 pub(crate) struct Watch<'a> {
     series: &'a Series,
     task: &'a TaskRef,
-    serial: u64,
-    _limits: [Option<CancelOnDrop<()>>; 2],
+    /// `None` if the run goes on without.
+    serial: Option<u64>,
+    limits: Limits,
 }
 
 impl Series {
@@ -81,7 +97,30 @@ impl Series {
                 limit.stop(Stopped::Replaced);
             })
         });
-        Watch { series: self, task, serial, _limits: [timeout, replace] }
+        Watch { series: self, task, serial: Some(serial), limits: [timeout, replace] }
+    }
+
+    /// Goes on watching over a run that is a future.
+    pub(crate) fn watch_on<'a>(&'a self, task: &'a TaskRef) -> Watch<'a> {
+        let mut state = self.state.lock();
+        // Nobody watches over one that was first polled outside of the pool.
+        state.run.serial |= 1;
+        Watch { series: self, task, serial: Some(state.run.serial), limits: Limits::default() }
+    }
+
+    /// The body is gone, and with it the run that was under way, if one was.
+    pub(crate) fn abandon_run(&self) {
+        let mut state = self.state.lock();
+        if state.run.serial % 2 == 1 {
+            let over = state.run.end();
+            drop(state);
+            drop(over);
+        }
+    }
+
+    /// Whether the run going on has been asked to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state.lock().run.stopped.is_some()
     }
 
     /// When the next run replaces the one that begins now.
@@ -101,7 +140,7 @@ impl Series {
         if !state.run.is_on(serial) {
             return;
         }
-        let over = std::mem::replace(&mut state.run, Going { serial: serial + 1, ..Going::default() });
+        let over = state.run.end();
         if over.stopped.is_some() {
             // The next run has not been asked to stop.
             let _ = task.header().take_interrupt();
@@ -111,9 +150,25 @@ impl Series {
     }
 }
 
+impl Watch<'_> {
+    /// The run is not over: it waits to be polled again.
+    pub(crate) fn keep(mut self) {
+        let Some(serial) = self.serial.take() else { return };
+        let mut state = self.series.state.lock();
+        // Unless the body has been dropped meanwhile. Later polls have none to keep.
+        if state.run.is_on(serial) {
+            for (kept, limit) in state.run.limits.iter_mut().zip(&mut self.limits) {
+                *kept = limit.take().or_else(|| kept.take());
+            }
+        }
+    }
+}
+
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        self.series.unwatch(self.task, self.serial);
+        if let Some(serial) = self.serial {
+            self.series.unwatch(self.task, serial);
+        }
     }
 }
 
@@ -139,6 +194,9 @@ impl Limit {
         drop(state);
         if going {
             task.nudge();
+            if let Some(wakes) = task.header().wakes() {
+                wakes.make_due();
+            }
         }
         going
     }

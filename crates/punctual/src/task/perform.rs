@@ -12,6 +12,7 @@ use punctual_engine::Tick;
 use super::cell::{Body, Cell, Typed, Work};
 use super::{RunOutcome, TaskInfo, Turn};
 use crate::error::{Abandoned, Panic, TaskError};
+use crate::future::Wakes;
 use crate::observe::{Observer, Place};
 use crate::unobserved::{Reporter, UnobservedFailure, Unread, is_failure};
 use crate::unwind;
@@ -73,14 +74,9 @@ where
                 Ok(value) => (wakes.goes_on(run.again, value.is_some()), Ok(value)),
                 failed => (false, failed),
             },
-            (Some(judge), _) => match judge(outcome.as_ref().err()) {
-                Verdict::Again => (true, outcome),
-                Verdict::Over => (false, outcome),
-                Verdict::Fail(error) => {
-                    run.contain(Place::Destructor, unwind::discard(outcome));
-                    (false, Err(error))
-                }
-            },
+            // Not ready: nothing to judge yet.
+            (Some(_), Some(wakes)) if outcome.is_ok() && wakes.stays() => (true, outcome),
+            (Some(judge), wakes) => run.judged(judge, wakes, outcome, &mut work),
         };
         match outcome {
             value if again => {
@@ -147,10 +143,8 @@ where
             let noted = header.series().and_then(|series| series.noted());
             let outcome = match (&result, &noted) {
                 (Err(panic), _) => RunOutcome::Panicked(panic),
+                (Ok(()), _) if header.wakes().is_some_and(|wakes| wakes.is_pending()) => RunOutcome::Pending,
                 (Ok(()), Some(error)) => RunOutcome::Failed(error),
-                (Ok(()), None) if header.wakes().is_some_and(|wakes| wakes.is_pending()) => {
-                    RunOutcome::Pending
-                }
                 (Ok(()), None) => RunOutcome::Returned,
             };
             run.contain(Place::AfterRun, unwind::catch(|| observer.after_run(info, outcome)));
@@ -178,6 +172,35 @@ fn call_decorated<T, B: Body<T>>(work: &mut Work<B>, value: &mut Option<T>) {
 }
 
 impl Run<'_> {
+    /// Has a run that is over judged: whether there is another, and with what the task is over if not.
+    #[cold]
+    fn judged<T, B: Body<T>>(
+        &self,
+        judge: Judge<'_>,
+        wakes: Option<&Arc<Wakes>>,
+        outcome: Result<Option<T>, TaskError>,
+        work: &mut Work<B>,
+    ) -> (bool, Result<Option<T>, TaskError>) {
+        let outcome = match outcome {
+            // A future that nobody can wake, or whose wake a decoration has left out.
+            Ok(None) if wakes.is_some_and(|wakes| wakes.is_under_way()) => {
+                Err(TaskError::Abandoned(Abandoned::Dropped))
+            }
+            outcome => outcome,
+        };
+        match judge(outcome.as_ref().err()) {
+            Verdict::Again => {
+                self.contain(Place::Destructor, unwind::catch(|| B::end_run(&mut work.body)));
+                (true, outcome)
+            }
+            Verdict::Over => (false, outcome),
+            Verdict::Fail(error) => {
+                self.contain(Place::Destructor, unwind::discard(outcome));
+                (false, Err(error))
+            }
+        }
+    }
+
     /// Drops what is left of a body, and its decoration, one by one.
     fn discard<B>(&self, work: Work<B>) {
         if let Some(body) = work.body {

@@ -12,7 +12,7 @@ impl Calendar for CronSchedule {
     }
 }
 
-impl<'a, F> TaskBuilder<'a, F> {
+impl<'a, F, K> TaskBuilder<'a, F, K> {
     /// Runs it when a [cron expression](crate::Cron) says, in the time zone of that name: `Europe/Berlin`, `UTC`, or
     /// `local` for the zone of the system. What is missed is run [once](crate::Missed::once) by default.
     ///
@@ -42,7 +42,7 @@ impl<'a, F> TaskBuilder<'a, F> {
     /// # Errors
     /// [`CronError`] says where the text is no expression, or that the zone is not known. The closure is lost then;
     /// where that matters, read the expression first.
-    pub fn cron(self, expression: &str, zone: &str) -> Result<PeriodicBuilder<'a, F>, CronError> {
+    pub fn cron(self, expression: &str, zone: &str) -> Result<PeriodicBuilder<'a, F, K>, CronError> {
         let options = match &self.name {
             Some(name) => CronOptions::new().seed(&**name),
             None => CronOptions::new(),

@@ -1,14 +1,18 @@
 //! One way to describe a task; the four Java forms are shorthands of it.
 //!
 //! [`TaskBuilder`] is a task that runs once. Saying how often it runs makes it a [`PeriodicBuilder`], which has the
-//! policies of a series; saying that it is to be tried again makes it a [`RetryBuilder`].
+//! policies of a series; saying that it is to be tried again makes it a [`RetryBuilder`]. What is said is the same
+//! whether the body is [called](Blocking) or makes a [future](Async); only `start` is different, and for futures it is in
+//! `futures.rs`.
 
 #[cfg(feature = "cron")]
 mod cron;
+mod futures;
 mod periodic;
 mod retry;
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +30,16 @@ use crate::when::When;
 pub use periodic::PeriodicBuilder;
 pub use retry::RetryBuilder;
 
-/// A task that is being described; see [`Scheduler::task`]. Nothing happens before `start`.
+/// Says of a [`TaskBuilder`] that its body is a closure which does the work: see [`Scheduler::task`].
+#[derive(Debug)]
+pub enum Blocking {}
+
+/// Says of a [`TaskBuilder`] that its body is a closure which makes a future: see [`Scheduler::task_async`].
+#[derive(Debug)]
+pub enum Async {}
+
+/// A task that is being described; see [`Scheduler::task`] and, for bodies that are futures,
+/// [`Scheduler::task_async`]. Nothing happens before `start`.
 ///
 /// ```
 /// use punctual::{Executor, ManualClock, Missed, OnFailure};
@@ -49,7 +62,7 @@ pub use retry::RetryBuilder;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a task runs only when it is started"]
-pub struct TaskBuilder<'a, F> {
+pub struct TaskBuilder<'a, F, K = Blocking> {
     scheduler: &'a Scheduler,
     body: F,
     name: Option<Arc<str>>,
@@ -58,9 +71,10 @@ pub struct TaskBuilder<'a, F> {
     timeout: Option<Duration>,
     max_lateness: Option<Duration>,
     priority: Option<Priority>,
+    kind: PhantomData<K>,
 }
 
-impl<'a, F> TaskBuilder<'a, F> {
+impl<'a, F, K> TaskBuilder<'a, F, K> {
     pub(crate) fn new(scheduler: &'a Scheduler, body: F) -> Self {
         Self {
             scheduler,
@@ -71,6 +85,7 @@ impl<'a, F> TaskBuilder<'a, F> {
             timeout: None,
             max_lateness: None,
             priority: None,
+            kind: PhantomData,
         }
     }
 
@@ -106,6 +121,10 @@ impl<'a, F> TaskBuilder<'a, F> {
     /// its thread, and when it has taken twice the time it is reported as
     /// [overrunning](crate::Observer::overrunning). Time spent waiting for a thread does not count.
     ///
+    /// A run that is a [future](Scheduler::task_async) counts from its first poll. When the time is over it is made due,
+    /// and the next free worker drops the future instead of polling it; one that is being polled is dropped after that
+    /// poll.
+    ///
     /// ```
     /// use punctual::{Executor, TaskContext, TaskError};
     /// use std::time::Duration;
@@ -136,23 +155,23 @@ impl<'a, F> TaskBuilder<'a, F> {
     }
 
     /// Runs it on the grid `first + n × period`; see [`Scheduler::schedule_at_fixed_rate`].
-    pub fn every(self, period: Duration) -> PeriodicBuilder<'a, F> {
+    pub fn every(self, period: Duration) -> PeriodicBuilder<'a, F, K> {
         PeriodicBuilder::new(self, Schedule::FixedRate(period))
     }
 
     /// Runs it again `delay` after it has ended; see [`Scheduler::schedule_with_fixed_delay`].
-    pub fn with_fixed_delay(self, delay: Duration) -> PeriodicBuilder<'a, F> {
+    pub fn with_fixed_delay(self, delay: Duration) -> PeriodicBuilder<'a, F, K> {
         PeriodicBuilder::new(self, Schedule::FixedDelay(delay))
     }
 
     /// Runs it again `period` after it has started, as Java's `Timer` does.
-    pub fn with_fixed_start(self, period: Duration) -> PeriodicBuilder<'a, F> {
+    pub fn with_fixed_start(self, period: Duration) -> PeriodicBuilder<'a, F, K> {
         PeriodicBuilder::new(self, Schedule::FixedStart(period))
     }
 
     /// Runs it at the points of a [`Calendar`], the first after [`first`](Self::first). What is missed is run
     /// [once](Missed::once) by default.
-    pub fn calendar(self, calendar: impl Calendar) -> PeriodicBuilder<'a, F> {
+    pub fn calendar(self, calendar: impl Calendar) -> PeriodicBuilder<'a, F, K> {
         PeriodicBuilder::with_plan(self, Plan::Calendar(Arc::new(calendar)), None)
     }
 
@@ -182,38 +201,39 @@ impl<'a, F> TaskBuilder<'a, F> {
     pub fn next_by(
         self,
         next: impl FnMut(RunTimes) -> Option<Tick> + Send + 'static,
-    ) -> PeriodicBuilder<'a, F> {
+    ) -> PeriodicBuilder<'a, F, K> {
         PeriodicBuilder::with_plan(self, Plan::NextBy, Some(Box::new(next)))
     }
 
     /// Runs it until it returns `Ok`, with a pause after each `Err` or panic; see [`RetryBuilder`].
-    pub fn retry(self, backoff: Backoff) -> RetryBuilder<'a, F> {
+    pub fn retry(self, backoff: Backoff) -> RetryBuilder<'a, F, K> {
         RetryBuilder::new(self, backoff)
     }
 
-    /// Submits it for one run.
-    ///
-    /// # Errors
-    /// As [`Scheduler::schedule`].
-    pub fn start<T>(self) -> Result<TaskHandle<T>, Rejected<F>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
+    /// The traits of a task that runs once, with its series if it takes one.
+    fn into_parts(self) -> (Self, Traits, Option<Arc<Series>>) {
         let plain = self.timeout.is_none() && self.max_lateness.is_none();
         let series = match plain {
             true => Series::for_wall(self.when, Schedule::Once),
             false => Some(Arc::new(Series::new(self.rules(), None))),
         };
+        self.into_traits(Schedule::Once, series)
+    }
+
+    fn into_traits(
+        mut self,
+        schedule: Schedule,
+        series: Option<Arc<Series>>,
+    ) -> (Self, Traits, Option<Arc<Series>>) {
         let traits = Traits {
-            name: self.name,
-            tags: self.tags,
-            schedule: Schedule::Once,
-            series,
+            name: self.name.take(),
+            tags: std::mem::take(&mut self.tags),
+            schedule,
+            series: series.clone(),
             wakes: None,
             priority: self.priority,
         };
-        self.scheduler.enter(traits, Once(self.body), self.when).map_err(unwrap_once)
+        (self, traits, series)
     }
 
     /// The rules that are said here.
@@ -229,7 +249,22 @@ impl<'a, F> TaskBuilder<'a, F> {
     }
 }
 
-impl<F> fmt::Debug for TaskBuilder<'_, F> {
+impl<F> TaskBuilder<'_, F> {
+    /// Submits it for one run.
+    ///
+    /// # Errors
+    /// As [`Scheduler::schedule`].
+    pub fn start<T>(self) -> Result<TaskHandle<T>, Rejected<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (task, traits, _) = self.into_parts();
+        task.scheduler.enter(traits, Once(task.body), task.when).map_err(unwrap_once)
+    }
+}
+
+impl<F, K> fmt::Debug for TaskBuilder<'_, F, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskBuilder")
             .field("name", &self.name)

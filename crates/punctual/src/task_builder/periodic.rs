@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use punctual_engine::Schedule;
 
-use super::TaskBuilder;
+use super::{Blocking, TaskBuilder};
 use crate::error::{RejectReason, Rejected};
 use crate::handle::TaskHandle;
 use crate::policy::{Jitter, Missed, OnFailure, Overlap, Priority, Spread};
-use crate::series::{NextBy, Plan, Report, Reporting, Rules, Series, Sharing};
+use crate::series::{Beat, NewRun, NextBy, Plan, Report, Reporting, Rules, Series, Sharing, sync_run};
 use crate::task::Traits;
 use crate::when::When;
 
@@ -18,8 +18,8 @@ use crate::when::When;
 ///
 /// Its body may return nothing, or a `Result`: see [`Report`].
 #[must_use = "a task runs only when it is started"]
-pub struct PeriodicBuilder<'a, F> {
-    task: TaskBuilder<'a, F>,
+pub struct PeriodicBuilder<'a, F, K = Blocking> {
+    pub(super) task: TaskBuilder<'a, F, K>,
     plan: Plan,
     /// Locked only so that the builder can be shared as any other.
     next_by: Mutex<Option<NextBy>>,
@@ -32,12 +32,12 @@ pub struct PeriodicBuilder<'a, F> {
     until: Option<When>,
 }
 
-impl<'a, F> PeriodicBuilder<'a, F> {
-    pub(super) fn new(task: TaskBuilder<'a, F>, schedule: Schedule) -> Self {
+impl<'a, F, K> PeriodicBuilder<'a, F, K> {
+    pub(super) fn new(task: TaskBuilder<'a, F, K>, schedule: Schedule) -> Self {
         Self::with_plan(task, Plan::Schedule(schedule), None)
     }
 
-    pub(super) fn with_plan(task: TaskBuilder<'a, F>, plan: Plan, next_by: Option<NextBy>) -> Self {
+    pub(super) fn with_plan(task: TaskBuilder<'a, F, K>, plan: Plan, next_by: Option<NextBy>) -> Self {
         Self {
             task,
             plan,
@@ -127,6 +127,63 @@ impl<'a, F> PeriodicBuilder<'a, F> {
         self
     }
 
+    /// Whether runs are to overlap.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.overlap, Overlap::Allow(2..))
+    }
+
+    /// For runs that do not overlap.
+    pub(super) fn into_alone(self) -> Result<Parts<'a, F, K>, Rejected<F>> {
+        match self.is_shared() {
+            true => Err(Rejected::new(self.task.body, RejectReason::NotShared)),
+            false => self.into_parts(),
+        }
+    }
+
+    /// For runs that overlap, each made by `new_run`.
+    pub(super) fn start_beat(self, new_run: NewRun<F>) -> Result<TaskHandle<()>, Rejected<F>>
+    where
+        F: Send + Sync + 'static,
+    {
+        let (task, traits, series) = self.into_parts()?;
+        let beat = Sharing::new(task.body, series, traits.name.clone(), task.scheduler.pool(), new_run);
+        task.scheduler.enter(traits, beat, task.when).map_err(|rejected| rejected.map(Sharing::into_body))
+    }
+
+    fn into_parts(self) -> Result<Parts<'a, F, K>, Rejected<F>> {
+        let schedule = match &self.plan {
+            Plan::Schedule(schedule) => *schedule,
+            Plan::Calendar(_) | Plan::NextBy => Schedule::Custom,
+        };
+        let task = self.task;
+        if schedule.period().is_some_and(|period| period.is_zero()) {
+            return Err(Rejected::new(task.body, RejectReason::ZeroPeriod));
+        }
+        let default = if self.plan.is_wall() { Missed::once() } else { Missed::burst() };
+        let label = task.name.as_ref().or(task.tags.first());
+        let rules = Rules {
+            plan: self.plan,
+            missed: task.bounded(self.missed.unwrap_or(default)),
+            overlap: self.overlap,
+            on_failure: self.on_failure,
+            jitter: self.jitter,
+            spread: self.spread.zip(label).map(|(spread, label)| spread.delay(label)).unwrap_or_default(),
+            at_most: self.at_most,
+            until: self.until.map(|until| until.point(task.scheduler.pool().clock.now())),
+            timeout: task.timeout,
+            returns_errors: false,
+        };
+        let next_by = self.next_by.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let series = Arc::new(Series::new(rules, next_by));
+        let (task, traits, _) = task.into_traits(schedule, Some(Arc::clone(&series)));
+        Ok((task, traits, series))
+    }
+}
+
+/// What a task is started from.
+type Parts<'a, F, K> = (TaskBuilder<'a, F, K>, Traits, Arc<Series>);
+
+impl<F> PeriodicBuilder<'_, F> {
     /// Submits it.
     ///
     /// # Errors
@@ -138,13 +195,10 @@ impl<'a, F> PeriodicBuilder<'a, F> {
         F: FnMut() -> R + Send + 'static,
         R: Report + 'static,
     {
-        if matches!(self.overlap, Overlap::Allow(2..)) {
-            return Err(Rejected::new(self.task.body, RejectReason::NotShared));
-        }
-        let (task, traits, series) = self.into_parts()?;
-        let body = Reporting { body: task.body, series };
+        let (task, traits, series) = self.into_alone()?;
+        let body = Reporting::<_, Beat>::new(task.body, series);
         let entered = task.scheduler.enter(traits, body, task.when);
-        entered.map_err(|rejected| rejected.map(|Reporting { body, .. }| body))
+        entered.map_err(|rejected| rejected.map(Reporting::into_body))
     }
 
     /// As [`start`](Self::start), for a body that several threads may call at once: what
@@ -173,53 +227,14 @@ impl<'a, F> PeriodicBuilder<'a, F> {
         F: Fn() -> R + Send + Sync + 'static,
         R: Report + 'static,
     {
-        if !matches!(self.overlap, Overlap::Allow(2..)) {
-            return self.start();
+        match self.is_shared() {
+            true => self.start_beat(sync_run::<F, R>),
+            false => self.start(),
         }
-        let (task, traits, series) = self.into_parts()?;
-        let sharing = Sharing::new(task.body, series, traits.name.clone(), task.scheduler.pool());
-        task.scheduler.enter(traits, sharing, task.when).map_err(|rejected| rejected.map(Sharing::into_body))
-    }
-
-    fn into_parts(self) -> Result<(TaskBuilder<'a, F>, Traits, Arc<Series>), Rejected<F>> {
-        let schedule = match &self.plan {
-            Plan::Schedule(schedule) => *schedule,
-            Plan::Calendar(_) | Plan::NextBy => Schedule::Custom,
-        };
-        let mut task = self.task;
-        if schedule.period().is_some_and(|period| period.is_zero()) {
-            return Err(Rejected::new(task.body, RejectReason::ZeroPeriod));
-        }
-        let default = if self.plan.is_wall() { Missed::once() } else { Missed::burst() };
-        let (name, tags) = (task.name.take(), std::mem::take(&mut task.tags));
-        let label = name.as_ref().or(tags.first());
-        let rules = Rules {
-            plan: self.plan,
-            missed: task.bounded(self.missed.unwrap_or(default)),
-            overlap: self.overlap,
-            on_failure: self.on_failure,
-            jitter: self.jitter,
-            spread: self.spread.zip(label).map(|(spread, label)| spread.delay(label)).unwrap_or_default(),
-            at_most: self.at_most,
-            until: self.until.map(|until| until.point(task.scheduler.pool().clock.now())),
-            timeout: task.timeout,
-            returns_errors: false,
-        };
-        let next_by = self.next_by.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let series = Arc::new(Series::new(rules, next_by));
-        let traits = Traits {
-            name,
-            tags,
-            schedule,
-            series: Some(Arc::clone(&series)),
-            wakes: None,
-            priority: task.priority,
-        };
-        Ok((task, traits, series))
     }
 }
 
-impl<F> fmt::Debug for PeriodicBuilder<'_, F> {
+impl<F, K> fmt::Debug for PeriodicBuilder<'_, F, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PeriodicBuilder")
             .field("task", &self.task)

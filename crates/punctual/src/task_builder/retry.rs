@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use punctual_engine::Schedule;
 
-use super::TaskBuilder;
+use super::{Blocking, TaskBuilder};
 use crate::error::Rejected;
 use crate::handle::TaskHandle;
 use crate::policy::{Backoff, OnFailure};
-use crate::series::{Retrying, Rules, Series};
+use crate::series::{Attempt, Reporting, Rules, Series};
 use crate::task::Traits;
 
 /// A [`TaskBuilder`] for a task that is tried again after an `Err`, a panic or a timeout.
@@ -34,16 +34,26 @@ use crate::task::Traits;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a task runs only when it is started"]
-pub struct RetryBuilder<'a, F> {
-    task: TaskBuilder<'a, F>,
+pub struct RetryBuilder<'a, F, K = Blocking> {
+    task: TaskBuilder<'a, F, K>,
     backoff: Backoff,
 }
 
-impl<'a, F> RetryBuilder<'a, F> {
-    pub(super) fn new(task: TaskBuilder<'a, F>, backoff: Backoff) -> Self {
+impl<'a, F, K> RetryBuilder<'a, F, K> {
+    pub(super) fn new(task: TaskBuilder<'a, F, K>, backoff: Backoff) -> Self {
         Self { task, backoff }
     }
 
+    pub(super) fn into_parts(self) -> (TaskBuilder<'a, F, K>, Traits, Arc<Series>) {
+        let rules =
+            Rules { on_failure: OnFailure::Backoff(self.backoff), returns_errors: true, ..self.task.rules() };
+        let series = Arc::new(Series::new(rules, None));
+        let (task, traits, _) = self.task.into_traits(Schedule::Once, Some(Arc::clone(&series)));
+        (task, traits, series)
+    }
+}
+
+impl<F> RetryBuilder<'_, F> {
     /// Submits it.
     ///
     /// # Errors
@@ -54,25 +64,14 @@ impl<'a, F> RetryBuilder<'a, F> {
         V: Send + 'static,
         E: Display + Send + 'static,
     {
-        let task = self.task;
-        let rules =
-            Rules { on_failure: OnFailure::Backoff(self.backoff), returns_errors: true, ..task.rules() };
-        let series = Arc::new(Series::new(rules, None));
-        let traits = Traits {
-            name: task.name,
-            tags: task.tags,
-            schedule: Schedule::Once,
-            series: Some(Arc::clone(&series)),
-            wakes: None,
-            priority: task.priority,
-        };
-        let body = Retrying { body: task.body, series };
+        let (task, traits, series) = self.into_parts();
+        let body = Reporting::<_, Attempt>::new(task.body, series);
         let entered = task.scheduler.enter(traits, body, task.when);
-        entered.map_err(|rejected| rejected.map(|Retrying { body, .. }| body))
+        entered.map_err(|rejected| rejected.map(Reporting::into_body))
     }
 }
 
-impl<F> fmt::Debug for RetryBuilder<'_, F> {
+impl<F, K> fmt::Debug for RetryBuilder<'_, F, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetryBuilder").field("task", &self.task).field("backoff", &self.backoff).finish()
     }

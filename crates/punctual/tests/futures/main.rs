@@ -1,6 +1,7 @@
 //! Futures as bodies of tasks, timers as futures: on the pool's own workers, and under whatever else polls them.
 
 mod ends;
+mod policies;
 mod races;
 mod runtime;
 mod series;

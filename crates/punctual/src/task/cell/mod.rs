@@ -59,6 +59,8 @@ pub(crate) use refs::{Owner, TaskRef, TypedRef, allocate, allocate_plain};
 pub(crate) trait Body<T>: Send + Sized {
     /// Calls the body that is there; one for a single run is used up by it.
     fn call(body: &mut Option<Self>) -> Option<T>;
+    /// A run is over and another will follow: drops what was of that run alone.
+    fn end_run(_body: &mut Option<Self>) {}
 }
 
 /// A body for one run.
