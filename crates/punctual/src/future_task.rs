@@ -12,7 +12,8 @@ use crate::context::{Enter, Host};
 use crate::error::{Panic, TaskError, WaitError};
 use crate::sync::Mutex;
 use crate::task::{
-    Ended, EndedEarly, Many, Once, Run, TaskRef, TaskState, Turn, TypedRef, allocate_plain, join, wait_for,
+    Body, Ended, EndedEarly, Large, LargeOnce, Many, Once, Owner, Run, TaskRef, TaskState, Turn, TypedRef,
+    allocate_plain, is_large, join, wait_for,
 };
 
 /// A computation that any thread may run, cancel, complete by hand or wait for.
@@ -41,20 +42,37 @@ pub struct FutureTask<T> {
 
 type Hook = Box<dyn FnOnce(TaskState) + Send>;
 
+fn typed<T, B>((owner, task): (Owner<T, B>, TaskRef)) -> (TypedRef<T>, TaskRef)
+where
+    T: Send + 'static,
+    B: Body<T> + 'static,
+{
+    (owner.into_typed(), task)
+}
+
 impl<T: Send + 'static> FutureTask<T> {
     /// A task that runs `body` once.
     pub fn new(body: impl FnOnce() -> T + Send + 'static) -> Self {
-        let (owner, task) = allocate_plain(Once(body));
-        Self::from_parts(owner.into_typed(), task, false)
+        Self::of_once(body)
+    }
+
+    fn of_once<F: FnOnce() -> T + Send + 'static>(body: F) -> Self {
+        match is_large::<F>() {
+            true => Self::of(LargeOnce(Box::new(body)), false),
+            false => Self::of(Once(body), false),
+        }
     }
 
     /// A task that may be [run and reset](Self::run_and_reset) any number of times.
     pub fn repeatable(body: impl FnMut() -> T + Send + 'static) -> Self {
-        let (owner, task) = allocate_plain(Many(body));
-        Self::from_parts(owner.into_typed(), task, true)
+        Self::of(Many(body), true)
     }
 
-    fn from_parts(task: TypedRef<T>, erased: TaskRef, repeatable: bool) -> Self {
+    fn of<B: Body<T> + 'static>(body: B, repeatable: bool) -> Self {
+        let (task, erased) = match is_large::<B>() {
+            true => typed(allocate_plain(Large::new(body))),
+            false => typed(allocate_plain(body)),
+        };
         Self { task, erased, repeatable, clock: Arc::new(SystemClock::new()), hook: Mutex::new(None) }
     }
 

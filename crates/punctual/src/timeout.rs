@@ -25,9 +25,9 @@ use crate::handle::{CancelOnDrop, TaskHandle};
 use crate::observe::{Observer, Place};
 use crate::policy::{OnCancel, OnDrop, Rejection};
 use crate::pool::{Parts, Pool, Sizes};
-use crate::scheduler::{Scheduler, unwrap_once};
+use crate::scheduler::Scheduler;
 use crate::sync::Mutex;
-use crate::task::{Once, Task, Turn, allocate_plain};
+use crate::task::{Body, LargeOnce, Once, Task, Turn, allocate_plain, is_large};
 use crate::unobserved::UnobservedFailure;
 use crate::when::When;
 
@@ -172,8 +172,25 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    if is_large::<F>() {
+        let boxed = submit_body(scheduler, timeout, LargeOnce(Box::new(work)), expire);
+        return boxed.map_err(|rejected| rejected.map(|LargeOnce(work)| *work));
+    }
+    submit_body(scheduler, timeout, Once(work), expire).map_err(|rejected| rejected.map(|Once(work)| work))
+}
+
+fn submit_body<T, B>(
+    scheduler: &Scheduler,
+    timeout: Duration,
+    body: B,
+    expire: impl FnOnce(&TaskHandle<T>) + Send + 'static,
+) -> Result<TaskHandle<T>, Rejected<B>>
+where
+    T: Send + 'static,
+    B: Body<T> + 'static,
+{
     let pool = scheduler.pool();
-    let (cell, task) = allocate_plain(Once(work));
+    let (cell, task) = allocate_plain(body);
     // Without limits there is no pool either, and the work is refused in whatever way it refuses.
     if let Some(limits) = pool.limits.open(pool) {
         let (owner, work) = (Arc::downgrade(pool), cell.typed());
@@ -190,12 +207,12 @@ where
             // Closed meanwhile.
             Err(rejected) if rejected.reason() == RejectReason::ShutDown => {}
             Err(rejected) => {
-                let (Once(work), _) = cell.take_back().expect("work without a limit has not begun");
-                return Err(Rejected::new(work, rejected.reason()));
+                let (body, _) = cell.take_back().expect("work without a limit has not begun");
+                return Err(Rejected::new(body, rejected.reason()));
             }
         }
     }
-    scheduler.place(cell, task, When::After(Duration::ZERO)).map_err(unwrap_once)
+    scheduler.place(cell, task, When::After(Duration::ZERO))
 }
 
 /// Ends work whose time is over with what `fallback` returns, or with its panic: it does not go on without a limit.

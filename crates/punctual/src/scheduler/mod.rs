@@ -14,7 +14,6 @@ use crate::clock::Clock;
 use crate::policy::OnDrop;
 use crate::pool::Pool;
 
-pub(crate) use submit::unwrap_once;
 pub use view::QueuedTask;
 
 /// The part of an [`Executor`](crate::Executor) that runs tasks; what an executor derefs to.

@@ -16,7 +16,8 @@ use crate::policy::Rejection;
 use crate::pool::Offer;
 use crate::series::{Now, Series};
 use crate::task::{
-    Body, Header, Many, Once, Owner, TaskInfo, TaskRef, Traits, Turn, allocate, allocate_plain,
+    Body, Header, Large, LargeOnce, Many, Once, Owner, TaskInfo, TaskRef, Traits, Turn, allocate,
+    allocate_plain, is_large,
 };
 use crate::task_builder::TaskBuilder;
 use crate::timeout;
@@ -78,8 +79,11 @@ impl Scheduler {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        if is_large::<F>() {
+            return self.enter_once(Traits::default(), task, When::After(delay));
+        }
         let (cell, task) = allocate_plain(Once(task));
-        self.place(cell, task, When::After(delay)).map_err(unwrap_once)
+        self.place(cell, task, When::After(delay)).map_err(|rejected| rejected.map(|Once(task)| task))
     }
 
     /// Runs `task` every `period`, first after `initial_delay`.
@@ -221,7 +225,7 @@ impl Scheduler {
         T: Send + 'static,
     {
         let traits = Traits { name, series: Series::for_wall(when, Schedule::Once), ..Traits::default() };
-        self.enter(traits, Once(task), when).map_err(unwrap_once)
+        self.enter_once(traits, task, when)
     }
 
     pub(crate) fn repeat<F>(
@@ -254,6 +258,23 @@ impl Scheduler {
         TaskHandle::new(cell.into_typed(), pool, Turn { deadline: Tick::ZERO, id })
     }
 
+    pub(crate) fn enter_once<F, T>(
+        &self,
+        traits: Traits,
+        body: F,
+        when: When,
+    ) -> Result<TaskHandle<T>, Rejected<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        if is_large::<F>() {
+            let boxed = self.enter(traits, LargeOnce(Box::new(body)), when);
+            return boxed.map_err(|rejected| rejected.map(|LargeOnce(body)| *body));
+        }
+        self.enter(traits, Once(body), when).map_err(|rejected| rejected.map(|Once(body)| body))
+    }
+
     pub(crate) fn enter<T, B>(
         &self,
         traits: Traits,
@@ -264,6 +285,10 @@ impl Scheduler {
         T: Send + 'static,
         B: Body<T> + 'static,
     {
+        if is_large::<B>() {
+            let (cell, task) = allocate(traits, Large::new(body));
+            return self.place(cell, task, when).map_err(|rejected| rejected.map(Large::into_inner));
+        }
         let (cell, task) = allocate(traits, body);
         self.place(cell, task, when)
     }
@@ -394,8 +419,4 @@ impl Drop for Unplaced<'_> {
     fn drop(&mut self) {
         let _ = self.0.end(TaskError::Abandoned(Abandoned::Dropped), &mut |_| ());
     }
-}
-
-pub(crate) fn unwrap_once<F>(rejected: Rejected<Once<F>>) -> Rejected<F> {
-    rejected.map(|Once(task)| task)
 }

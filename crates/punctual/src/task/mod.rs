@@ -3,6 +3,7 @@
 #[allow(unsafe_code, reason = "see what it buys, there")]
 mod cell;
 mod info;
+mod large;
 mod perform;
 mod turn;
 mod view;
@@ -14,6 +15,7 @@ pub(crate) use cell::{
     allocate_plain,
 };
 pub use info::{RunOutcome, TaskInfo, TaskState};
+pub(crate) use large::{Large, LargeOnce, is_large};
 pub(crate) use perform::{Ended, Run, Verdict};
 pub use turn::TaskId;
 pub(crate) use turn::Turn;

@@ -22,9 +22,9 @@ use crate::calendar::Calendar;
 use crate::error::Rejected;
 use crate::handle::TaskHandle;
 use crate::policy::{Backoff, Missed, Priority};
-use crate::scheduler::{Scheduler, unwrap_once};
+use crate::scheduler::Scheduler;
 use crate::series::{Plan, Rules, Series};
-use crate::task::{Once, Traits};
+use crate::task::Traits;
 use crate::when::When;
 
 pub use periodic::PeriodicBuilder;
@@ -260,7 +260,7 @@ impl<F> TaskBuilder<'_, F> {
         T: Send + 'static,
     {
         let (task, traits, _) = self.into_parts();
-        task.scheduler.enter(traits, Once(task.body), task.when).map_err(unwrap_once)
+        task.scheduler.enter_once(traits, task.body, task.when)
     }
 }
 

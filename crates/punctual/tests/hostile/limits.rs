@@ -101,3 +101,49 @@ fn a_crowd_of_waiting_tasks_goes_with_its_executor() {
         assert!(last.unwrap().is_done());
     }
 }
+
+/// A closure this large fits on the stack of a worker a few times only. Whoever makes it needs more.
+#[test]
+fn a_large_closure_is_run_in_every_form_and_comes_back_if_it_is_refused() {
+    let spacious = std::thread::Builder::new().stack_size(64 << 20);
+    spacious.spawn(run_large_closures).unwrap().join().unwrap();
+}
+
+fn run_large_closures() {
+    const SIZE: usize = 256 * 1024;
+    fn large(mark: u8) -> impl Fn() -> u8 + Send + Sync + Clone + 'static {
+        let payload = [mark; SIZE];
+        move || payload[SIZE - 1]
+    }
+    let (pool, clock) = manual(1);
+    assert_eq!(pool.submit(large(1)).unwrap().join().unwrap(), 1);
+    assert_eq!(pool.submit_with_timeout(HOUR, large(2)).unwrap().join().unwrap(), 2);
+    let runs = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let beats: Vec<_> = (0..2)
+        .map(|form| {
+            let (body, runs) = (large(3), Arc::clone(&runs));
+            let beat = move || {
+                assert_eq!(body(), 3);
+                runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            };
+            match form {
+                0 => pool.schedule_at_fixed_rate(STEP, STEP, beat).unwrap(),
+                _ => pool.task(beat).after(STEP).every(STEP).start().unwrap(),
+            }
+        })
+        .collect();
+    clock.advance(3 * STEP);
+    assert_eq!(runs.load(std::sync::atomic::Ordering::Relaxed), 6);
+    assert!(beats.iter().all(|beat| beat.cancel()));
+    let made = large(4);
+    let make = move || std::future::ready(made());
+    assert_eq!(pool.task_async(make).start().unwrap().join().unwrap(), 4);
+    let task = Arc::new(punctual::FutureTask::new(large(5)));
+    let runner = Arc::clone(&task);
+    assert!(pool.submit(move || runner.run()).unwrap().join().unwrap());
+    assert_eq!(task.join().unwrap(), 5);
+    pool.shutdown();
+    assert_eq!(pool.submit(large(6)).unwrap_err().into_task()(), 6);
+    assert_eq!(pool.submit_with_timeout(HOUR, large(7)).unwrap_err().into_task()(), 7);
+    finish(&pool);
+}
