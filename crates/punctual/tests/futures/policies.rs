@@ -501,7 +501,11 @@ fn a_step_of_the_wall_clock_does_not_disturb_a_run_under_way() {
     event.happen();
     clock.wait_until_idle();
     assert_eq!((task.runs(), event.polls()), (1, 2));
-    clock.advance(50 * SECOND);
+    clock.advance(40 * SECOND);
+    assert_eq!(task.runs(), 1);
+    // The next step is noticed by whoever wakes, as if there had been no run under way during the last.
+    clock.set_wall(start + 200 * SECOND);
+    crate::support::look_round(&pool, &clock);
     assert_eq!(task.runs(), 2);
     finish(&pool);
 }
@@ -598,20 +602,63 @@ fn a_run_that_was_removed_and_polled_by_hand_goes_on_with_its_series() {
         made.lock().unwrap().push(event.clone());
         event
     };
-    let builder = pool.task_async(make).after(3 * SECOND).every(10 * SECOND).timeout(60 * SECOND);
-    let task = builder.start().unwrap();
-    let removed = task.remove().unwrap();
-    clock.advance(5 * SECOND);
-    assert!(removed.run());
-    assert_eq!((task.runs(), pool.stats().queued), (1, 1));
+    let builder = pool.task_async(make).after(3 * SECOND).with_fixed_start(10 * SECOND);
+    let task = builder.timeout(60 * SECOND).start().unwrap();
     let event = |n: usize| events.lock().unwrap()[n].clone();
-    event(0).happen();
-    clock.wait_until_idle();
-    assert_eq!((task.runs(), task.deadline().since(Tick::ZERO)), (1, 13 * SECOND));
-    clock.advance(8 * SECOND);
-    assert_eq!(task.runs(), 2);
-    event(1).happen();
-    clock.wait_until_idle();
-    assert_eq!((task.info().failures(), pool.stats().timeouts), (0, 0));
+    let due = || task.deadline().since(Tick::ZERO).as_secs();
+    // Begun by hand at 5, and again at 20, after a run of the pool's own at 15.
+    for (n, (wait, next)) in [(5, 15), (10, 25), (5, 30)].into_iter().enumerate() {
+        if n == 1 {
+            clock.advance(SECOND * wait);
+        } else {
+            let removed = task.remove().unwrap();
+            clock.advance(SECOND * wait);
+            assert!(removed.run());
+        }
+        assert_eq!((task.runs(), pool.stats().queued), (n as u64 + 1, 1));
+        event(n).happen();
+        clock.wait_until_idle();
+        assert_eq!((task.runs(), due()), (n as u64 + 1, next));
+    }
+    // And the runs of its own have their timeouts, which go with them.
+    clock.advance(10 * SECOND);
+    assert_eq!((task.info().failures(), pool.stats().timeouts), (0, 1));
+    assert!(task.cancel());
+    assert_eq!(pool.stats().timeouts, 0);
+    finish(&pool);
+}
+
+/// The poll in which the time was over has not failed; the turn in which the future is dropped has.
+#[test]
+fn an_observer_sees_a_poll_that_was_not_ready_and_then_a_run_that_timed_out() {
+    #[derive(Clone)]
+    struct Outcomes(Log<String>);
+    impl Observer for Outcomes {
+        fn after_run(&self, _: TaskInfo<'_>, outcome: RunOutcome<'_>) {
+            self.0.add(match outcome {
+                RunOutcome::Pending => "pending".to_owned(),
+                RunOutcome::Failed(error) => error.to_string(),
+                other => format!("{other:?}"),
+            });
+        }
+    }
+    let (clock, log, event) = (ManualClock::new(), Log::new(), Event::new());
+    let builder = Executor::builder().core_threads(1).clock(clock.clone());
+    let pool = builder.observer(Outcomes(log.clone())).build().unwrap();
+    let (gate, awaited) = (Gate::new(), event.clone());
+    let inner = gate.clone();
+    let make = move || async move {
+        inner.pass();
+        while !TaskContext::current().is_interrupted() {
+            std::thread::yield_now();
+        }
+        awaited.await;
+    };
+    gate.open();
+    let task = pool.task_async(make).timeout(5 * SECOND).start().unwrap();
+    gate.await_arrivals(1);
+    clock.jump(5 * SECOND);
+    assert!(task.wait().is_ok());
+    assert_eq!(log.entries(), ["pending", "the task took longer than its timeout of 5s"]);
     finish(&pool);
 }

@@ -172,3 +172,18 @@ fn a_task_with_a_head_start_is_a_task_like_any_other() {
     assert!(probe.is_dropped() && tasks.iter().all(|task| task.is_done()));
     finish(&pool);
 }
+
+/// Each run is a task of its own then, and must not lose the place that its beat had.
+#[test]
+fn runs_that_may_overlap_have_the_head_start_of_their_task() {
+    let (pool, clock, gate) = held();
+    let log = Log::new();
+    drop(pool.submit(log.body("plain")).unwrap());
+    let seen = log.clone();
+    let builder = pool.task(move || seen.add("urgent")).priority(ahead(60)).every(HOUR);
+    let _task = builder.overlap(punctual::Overlap::Allow(2)).start_shared().unwrap();
+    gate.open();
+    clock.wait_until_idle();
+    assert_eq!(log.entries(), ["urgent", "plain"]);
+    finish(&pool);
+}
