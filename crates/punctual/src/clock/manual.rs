@@ -12,7 +12,8 @@
 //! 1. A thread is in `parked` from before it blocks until it has taken its permit or was released by the clock;
 //!    both happen under the lock, so a thread that has been told to go on is never counted as parked.
 //! 2. `now` never decreases, and is at most the earliest instant that was waited for when it was set, unless
-//!    [`jump`](ManualClock::jump) was asked for.
+//!    [`jump`](ManualClock::jump) was asked for. It never reaches the end of time, for which those wait who wait for
+//!    something else: paused tasks, futures that nobody has woken.
 //!
 //! # Protocol of `advance`
 //! Settle; find the earliest instant waited for; if it is not after the target, set `now` to it, release whoever
@@ -31,6 +32,9 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Real time after which a clock that does not settle is taken for a mistake in the test.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// As far as a clock goes.
+const LAST: Tick = Tick::from_nanos(u64::MAX - 1);
 
 /// A clock for tests: time stands still until it is advanced.
 ///
@@ -132,7 +136,8 @@ impl ManualClock {
     /// Moves the clock by `step`, stopping at every instant that somebody waits for on the way, and returns
     /// when everything due has run.
     ///
-    /// At the very end of time a periodic task is due for ever: a clock is not meant to be moved there.
+    /// However far it is moved, it stops short of [`Tick::MAX`]: the end of time does not come, and what is planned for
+    /// it does not run.
     ///
     /// # Panics
     /// If work does not come to rest within a minute of real time: a body blocked on something that only the
@@ -140,7 +145,7 @@ impl ManualClock {
     /// on this clock, which could never come to rest.
     #[track_caller]
     pub fn advance(&self, step: Duration) {
-        let target = self.now().after(step);
+        let target = self.now().after(step).min(LAST);
         let mut state = self.settle();
         while let Some(next) = state.next_instant().filter(|next| *next <= target) {
             self.move_to(state, next);
@@ -158,8 +163,7 @@ impl ManualClock {
     #[track_caller]
     pub fn advance_to_next(&self) -> Option<Duration> {
         let state = self.refresh();
-        // The end of time does not come: who waits for it waits for something else.
-        let next = state.next_instant().filter(|next| *next < Tick::MAX)?;
+        let next = state.next_instant().filter(|next| *next <= LAST)?;
         let moved = next.since(state.now);
         self.move_to(state, next);
         drop(self.settle());
@@ -172,7 +176,7 @@ impl ManualClock {
     /// a task late, or moves time while a body is blocked.
     pub fn jump(&self, step: Duration) {
         let state = self.shared.state.lock();
-        let target = state.now.after(step);
+        let target = state.now.after(step).min(LAST);
         self.move_to(state, target);
     }
 

@@ -45,7 +45,8 @@ pub use system::SystemClock;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The time since the clock's epoch. Must never go back.
+    /// The time since the clock's epoch. Must never go back, nor reach [`Tick::MAX`], the end of time, for which those
+    /// tasks wait that are to wait for something else.
     fn now(&self) -> Tick;
 
     /// The time of day, which may be set forward and back. By default that of the machine.

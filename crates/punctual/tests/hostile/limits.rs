@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::{
-    Abandoned, CompletionQueue, DelayQueue, Executor, InvalidArgument, ManualClock, OnDrop, RejectReason,
-    TaskError, Timer,
+    Abandoned, Clock, CompletionQueue, DelayQueue, Executor, InvalidArgument, ManualClock, OnDrop,
+    RejectReason, TaskError, Tick, Timer,
 };
 
 use crate::assert_works;
@@ -44,12 +44,43 @@ fn the_longest_duration_is_as_long_as_time_everywhere() {
         never.cancel();
         clock.jump(step);
     }
-    // And at the end of time, when everything is due.
-    let never = pool.schedule(MAX, || ()).unwrap();
-    clock.advance(MAX);
-    assert!(never.is_done());
-    assert_eq!(pool.schedule(MAX, || 7).unwrap().join().unwrap(), 7);
     pool.close().unwrap();
+}
+
+/// However far a clock is moved: what waits for the end of time waits for something else.
+#[test]
+fn the_end_of_time_does_not_come() {
+    let far: [fn(&ManualClock); 2] = [
+        |clock| clock.advance(Duration::MAX),
+        |clock| {
+            clock.jump(Duration::MAX);
+            clock.wait_until_idle();
+        },
+    ];
+    for go_far in far {
+        let (pool, clock) = manual(1);
+        let never = pool.schedule(Duration::MAX, || ()).unwrap();
+        let paused = pool.task(|| ()).after(STEP).every(HOUR).start().unwrap();
+        assert_eq!(paused.pause(), punctual::Steered::Now);
+        let seen = Arc::new(std::sync::Mutex::new(None));
+        let waker = Arc::clone(&seen);
+        let poll = move |context: &mut std::task::Context<'_>| {
+            *waker.lock().unwrap() = Some(context.waker().clone());
+            std::task::Poll::<()>::Pending
+        };
+        let idle = pool.spawn(std::future::poll_fn(poll)).unwrap();
+        let century = pool.task(|| ()).every(100 * 365 * 24 * HOUR).start().unwrap();
+        clock.wait_until_idle();
+        for _ in 0..2 {
+            go_far(&clock);
+            assert_eq!(clock.now(), Tick::from_nanos(u64::MAX - 1));
+            assert!(!never.is_done() && paused.runs() == 0 && pool.stats().active == 0);
+            assert_eq!((idle.state(), century.runs()), (punctual::TaskState::Waiting, 6));
+        }
+        // It is still good for what is due.
+        assert_works(&pool);
+        finish(&pool);
+    }
 }
 
 #[test]
