@@ -24,6 +24,8 @@ pub(crate) fn trace(program: &Program) -> Vec<String> {
         .keep_alive(KEEP_ALIVE * TICK)
         .on_cancel(OnCancel::KeepUntilDue)
         .clock(clock.clone())
+        // What went wrong is in the trace.
+        .unobserved(|_| ())
         .build()
         .unwrap();
     let handles = program.tasks.iter().map(|_| None).collect();
