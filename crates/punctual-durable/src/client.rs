@@ -367,6 +367,35 @@ impl NewJobBuilder<'_> {
         self.with(|job| job.limits.on_lost = on_lost)
     }
 
+    /// Has `next` follow when this job is done, after whatever follows already; see [`NewJob::then`].
+    ///
+    /// ```
+    /// # use punctual_durable::{Done, JobContext, Jobs};
+    /// # use std::{sync::mpsc, time::Duration};
+    /// # let (sender, receiver) = mpsc::channel();
+    /// # let handler = move |text: String, _: &JobContext| { sender.send(text)?; Ok(Done) };
+    /// # let copy = handler.clone();
+    /// let jobs = Jobs::open("memory:")?.handle("pack", handler).handle("ship", copy).start()?;
+    /// jobs.enqueue_as("pack", "order 7")
+    ///     .then(jobs.enqueue_as("ship", "parcel 7").after(Duration::from_millis(2)))
+    ///     .send()?;
+    /// assert_eq!(receiver.iter().take(2).collect::<Vec<_>>(), ["order 7", "parcel 7"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn then(mut self, next: NewJobBuilder<'_>) -> Self {
+        self.job = self.job.and_then(|job| Ok(job.then(next.job?)));
+        self
+    }
+
+    /// The job as it is, for a store; whether a store would accept it is known.
+    ///
+    /// # Errors
+    /// If the job makes no sense.
+    pub fn into_job(self) -> Result<NewJob> {
+        let job = self.job?;
+        job.check().map(|()| job)
+    }
+
     /// Sends it to the store. When this returns, the job is kept: it survives the death of the process.
     ///
     /// Calls from several threads share commits.

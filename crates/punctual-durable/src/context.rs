@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use punctual::TaskContext;
 
-use crate::client::Client;
-use crate::job::{Fence, JobId, JobRecord};
+use crate::client::{Client, NewJobBuilder};
+use crate::error::{Error, Result};
+use crate::job::{Fence, JobId, JobRecord, NewJob};
 use crate::time::Timestamp;
 
 /// Why a handler is asked to stop.
@@ -63,13 +65,18 @@ impl Signal {
 #[derive(Debug)]
 pub struct JobContext {
     job: JobRecord,
-    signal: std::sync::Arc<Signal>,
+    signal: Arc<Signal>,
     client: Client,
+    follow_ups: Mutex<Vec<NewJob>>,
 }
 
 impl JobContext {
-    pub(crate) fn new(job: JobRecord, signal: std::sync::Arc<Signal>, client: Client) -> Self {
-        Self { job, signal, client }
+    pub(crate) fn new(job: JobRecord, signal: Arc<Signal>, client: Client) -> Self {
+        Self { job, signal, client, follow_ups: Mutex::default() }
+    }
+
+    pub(crate) fn take_follow_ups(&self) -> Vec<NewJob> {
+        std::mem::take(&mut self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn job(&self) -> &JobRecord {
@@ -129,7 +136,7 @@ impl JobContext {
     ///
     /// # Errors
     /// [`Stop`] if the handler is asked to stop.
-    pub fn check(&self) -> Result<(), Stop> {
+    pub fn check(&self) -> std::result::Result<(), Stop> {
         self.stopped().map_or(Ok(()), Err)
     }
 
@@ -137,7 +144,7 @@ impl JobContext {
     ///
     /// # Errors
     /// [`Stop`], at once, if the handler is asked to stop.
-    pub fn sleep(&self, time: Duration) -> Result<(), Stop> {
+    pub fn sleep(&self, time: Duration) -> std::result::Result<(), Stop> {
         self.check()?;
         match TaskContext::current().sleep(time) {
             Ok(()) => self.check(),
@@ -145,7 +152,48 @@ impl JobContext {
         }
     }
 
-    /// For jobs that follow from this one.
+    /// Has `next` follow if this attempt is successful: it is accepted in the very transaction that records the job as
+    /// done, so it happens once, however often the handler is called. If the attempt ends in any other way, it is
+    /// forgotten. See [`NewJob::then`] for due times and unique keys.
+    ///
+    /// It is beside whatever the job was enqueued with, and may be said several times: the jobs do not wait for each
+    /// other.
+    ///
+    /// ```
+    /// # use punctual_durable::{Done, JobContext, Jobs};
+    /// # use std::{sync::mpsc, time::Duration};
+    /// # let (sender, receiver) = mpsc::channel();
+    /// let jobs = Jobs::open("memory:")?
+    ///     .handle("count-down", move |number: u32, cx: &JobContext| {
+    ///         if number > 0 {
+    ///             cx.then(cx.client().enqueue(number - 1).after(Duration::from_millis(1)))?;
+    ///         }
+    ///         sender.send(number)?;
+    ///         Ok(Done)
+    ///     })
+    ///     .start()?;
+    /// jobs.enqueue(2_u32).send()?;
+    /// assert_eq!(receiver.iter().take(3).collect::<Vec<_>>(), [2, 1, 0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If `next` makes no sense, or this is more than [`NewJob::MAX_CHAIN`].
+    pub fn then(&self, next: NewJobBuilder<'_>) -> Result<()> {
+        let next = next.into_job()?;
+        let mut follow_ups = self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner);
+        if follow_ups.len() >= NewJob::MAX_CHAIN {
+            let most = NewJob::MAX_CHAIN;
+            return Err(Error::invalid(format!(
+                "a {:?} job is to be followed by more than {most}",
+                self.job.kind
+            )));
+        }
+        follow_ups.push(next);
+        Ok(())
+    }
+
+    /// For jobs that have nothing to do with the success of this one: they are accepted when they are sent.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client

@@ -165,6 +165,9 @@ pub struct NewJob {
     pub unique: Option<UniqueKey>,
     /// How often it may be tried.
     pub limits: Limits,
+    /// What follows when it is done, one after the other; see [`then`](Self::then).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub then: Vec<NewJob>,
 }
 
 impl NewJob {
@@ -174,6 +177,8 @@ impl NewJob {
     pub const MAX_NAME: usize = 255;
     /// The longest unique key, in bytes.
     pub const MAX_KEY: usize = 512;
+    /// The most jobs that may follow one. Their payloads count together, up to [`MAX_PAYLOAD`](Self::MAX_PAYLOAD).
+    pub const MAX_CHAIN: usize = 100;
 
     /// A job of that kind, due now, with every option at its default.
     #[must_use]
@@ -186,6 +191,7 @@ impl NewJob {
             payload: payload.into(),
             unique: None,
             limits: Limits::default(),
+            then: Vec::new(),
         }
     }
 
@@ -217,11 +223,65 @@ impl NewJob {
         self
     }
 
+    /// The same job, and `next` when it is done: after the last of those that follow already, with whatever follows
+    /// `next`.
+    ///
+    /// A follow-up becomes a job in the very transaction in which the one before it is done, so it happens once. Its due
+    /// time counts from then: [`Due::After`] is a pause between the two. If the job before it ends in any other way,
+    /// it does not happen; it stays to be seen in [`JobRecord::then`], and if a dead job is tried again and is done at
+    /// last, the chain goes on.
+    ///
+    /// If its unique key is taken at that moment, its policy decides: the job that has the key may get its payload and
+    /// what follows it, or stays as it is. Then the chain ends, which is said in [`JobRecord::note`]; it never
+    /// changes the outcome of the job before it.
+    #[must_use]
+    pub fn then(mut self, mut next: Self) -> Self {
+        let rest = std::mem::take(&mut next.then);
+        self.then.push(next);
+        self.then.extend(rest);
+        self
+    }
+
+    /// The first that follows, with the rest behind it.
+    pub(crate) fn next_in(chain: &[Self]) -> Option<Self> {
+        let (first, rest) = chain.split_first()?;
+        Some(Self { then: rest.to_vec(), ..first.clone() })
+    }
+
     /// Whether a store may accept it. Every store asks before it does anything.
     ///
     /// # Errors
-    /// If a name is empty or too long or has control characters, the payload is too long, or no attempt is allowed.
+    /// If a name is empty or too long or has control characters, the payload is too long, or no attempt is allowed; if
+    /// too much follows it.
     pub fn check(&self) -> Result<()> {
+        self.check_alone()?;
+        if self.then.len() > Self::MAX_CHAIN {
+            let (have, most) = (self.then.len(), Self::MAX_CHAIN);
+            return Err(Error::invalid(format!(
+                "a {:?} job is followed by {have}, the most is {most}",
+                self.kind
+            )));
+        }
+        let bytes: usize = self.then.iter().map(|next| next.payload.len()).sum();
+        if bytes > Self::MAX_PAYLOAD {
+            let most = Self::MAX_PAYLOAD;
+            return Err(Error::invalid(format!(
+                "the payloads of what follows a {:?} job have {bytes} bytes, the most is {most}",
+                self.kind
+            )));
+        }
+        self.then.iter().try_for_each(|next| {
+            if !next.then.is_empty() {
+                return Err(Error::invalid(format!(
+                    "a {:?} job that follows another has a chain of its own: what follows it belongs behind it",
+                    next.kind
+                )));
+            }
+            next.check_alone()
+        })
+    }
+
+    fn check_alone(&self) -> Result<()> {
         check_name("kind", &self.kind, Self::MAX_NAME)?;
         check_name("queue", &self.queue, Self::MAX_NAME)?;
         if let Some(unique) = &self.unique {
@@ -348,10 +408,15 @@ pub struct JobRecord {
     pub cancel_requested: bool,
     /// When it was over.
     pub finished: Option<Timestamp>,
-    /// Why it failed, was discarded or died, the last time.
+    /// Why it failed, was discarded or died, the last time; for one that is done, what kept its follow-ups from being
+    /// accepted.
     pub note: Option<String>,
     /// The schedule that it is an occurrence of, and its nominal time.
     pub series: Option<(String, Timestamp)>,
+    /// The job that this one follows.
+    pub parent: Option<JobId>,
+    /// What follows when it is done. Empty once it is: then these are jobs, of which it is the [parent](Self::parent).
+    pub then: Vec<NewJob>,
 }
 
 impl JobRecord {
@@ -379,6 +444,8 @@ impl JobRecord {
             finished: None,
             note: None,
             series: None,
+            parent: None,
+            then: job.then,
         }
     }
 }
@@ -425,11 +492,41 @@ mod tests {
                 },
                 "max_attempts 0",
             ),
+            (NewJob::new("mail", "{}").then(NewJob::new("", "{}")), "the kind is empty"),
+            (
+                NewJob { then: vec![NewJob::new("a", "{}"); 101], ..NewJob::new("mail", "{}") },
+                "followed by 101",
+            ),
+            (
+                NewJob::new("mail", "{}")
+                    .then(NewJob::new("a", "x".repeat(NewJob::MAX_PAYLOAD)))
+                    .then(NewJob::new("a", "x")),
+                "have 1048577 bytes",
+            ),
+            (
+                NewJob {
+                    then: vec![NewJob::new("a", "{}").then(NewJob::new("b", "{}"))],
+                    ..NewJob::new("mail", "{}")
+                },
+                "\"a\" job that follows another has a chain",
+            ),
         ];
         for (job, message) in wrong {
             let error = job.check().unwrap_err();
             assert!(error.is_invalid() && error.to_string().contains(message), "{error}");
         }
         NewJob::new("mail", "x".repeat(NewJob::MAX_PAYLOAD)).check().unwrap();
+    }
+
+    #[test]
+    fn a_chain_is_flat_however_it_is_put_together() {
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|kind| NewJob::new(kind, "{}"));
+        let chain = a.then(b.then(c)).then(d);
+        let kinds: Vec<_> = chain.then.iter().map(|job| job.kind.as_str()).collect();
+        assert_eq!(kinds, ["b", "c", "d"]);
+        chain.check().unwrap();
+        let next = NewJob::next_in(&chain.then).unwrap();
+        assert_eq!((next.kind.as_str(), next.then.len()), ("b", 2));
+        assert_eq!(NewJob::next_in(&[]), None);
     }
 }

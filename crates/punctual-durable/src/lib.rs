@@ -90,6 +90,6 @@ pub use store::SqliteStore;
 pub use store::{
     Cancelling, Enqueued, Exchange, Exchanged, Filter, MemoryStore, Moved, Next, Peek, Peeked, QueueChange,
     QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket, Verdict,
-    lost, settle,
+    follow_ups, lost, refusal, settle,
 };
 pub use time::{SystemTimeSource, TimeSource, Timestamp};

@@ -29,6 +29,7 @@
 
 mod accepting;
 mod claiming;
+mod following;
 mod looking;
 mod model;
 mod reporting;
@@ -47,6 +48,7 @@ use crate::time::Timestamp;
 
 pub use accepting::*;
 pub use claiming::*;
+pub use following::*;
 pub use looking::*;
 pub use model::*;
 pub use reporting::*;
@@ -120,6 +122,10 @@ macro_rules! conformance_tests {
             a_fixed_delay_counts_from_the_end_of_the_last
             a_paused_schedule_makes_nothing_until_it_is_resumed
             schedules_are_seen_by_those_who_know_their_kind
+            a_chain_goes_on_in_the_transaction_in_which_a_link_is_done
+            follow_ups_are_accepted_once_and_only_from_the_holder
+            a_chain_ends_with_a_link_that_is_not_done
+            a_follow_up_whose_key_is_taken_blocks_nothing
             every_answer_is_that_of_the_memory_store
         }
     };

@@ -49,7 +49,10 @@ fn program(subject: &mut dyn Subject, seed: u64) {
                 let (choice, verdict) = (random.u64(..), verdict(&mut random));
                 let (hints, sweep) = (random.bool(), random.usize(0..4));
                 let disown = random.u32(0..20) == 0;
-                let go = |side: &mut Side| side.exchange(choice, verdict.clone(), hints, sweep, disown);
+                let asked: Vec<NewJob> =
+                    (0..random.usize(0..3) / 2).map(|_| new_job(&mut random, &prefix)).collect();
+                let said = (verdict, asked);
+                let go = |side: &mut Side| side.exchange(choice, said.clone(), hints, sweep, disown);
                 same(go(&mut ours), go(&mut theirs), tell);
             }
             50..60 => {
@@ -145,7 +148,16 @@ fn same<T: PartialEq + Debug>(ours: T, theirs: T, tell: impl Fn() -> String) {
     assert_eq!(ours, theirs, "{}: the store's answer, and that of the memory store", tell());
 }
 
+/// A job, and now and then some that follow it.
 fn new_job(random: &mut fastrand::Rng, prefix: &str) -> NewJob {
+    let mut job = one_job(random, prefix);
+    while random.u32(0..4) == 0 {
+        job = job.then(one_job(random, prefix));
+    }
+    job
+}
+
+fn one_job(random: &mut fastrand::Rng, prefix: &str) -> NewJob {
     let kind = if random.u32(0..10) == 0 { "foreign" } else { KIND };
     let mut job = NewJob::new(kind, format!("{}", random.u32(..)))
         .queue(format!("{prefix}q{}", random.u32(0..3)))
@@ -289,15 +301,15 @@ impl Side {
     fn exchange(
         &mut self,
         choice: u64,
-        verdict: Verdict,
+        (verdict, asked): (Verdict, Vec<NewJob>),
         hints: bool,
         sweep: usize,
         disown: bool,
-    ) -> (String, Vec<(usize, JobRecord)>, bool) {
+    ) -> (String, Vec<(usize, JobRecord)>, bool, Vec<usize>) {
         let mut reports = Vec::new();
         if !self.held.is_empty() && !choice.is_multiple_of(3) {
             let job = self.held.remove(usize::try_from(choice % 1_000).unwrap() % self.held.len());
-            reports.push(Report::new(job.id, job.fence, verdict.clone()));
+            reports.push(Report::new(job.id, job.fence, verdict.clone()).follow_ups(asked));
         }
         if !self.told.is_empty() && choice.is_multiple_of(5) {
             // Sent twice, or very late: the answer depends on what has happened since.
@@ -317,16 +329,20 @@ impl Side {
         self.learn_ids();
         self.held.extend(answer.claimed.iter().cloned());
         let claimed = answer.claimed.into_iter().map(|job| self.named(job)).collect();
-        (format!("{:?}", answer.recorded), claimed, answer.drained)
+        let followed = answer.followed.iter().map(|ticket| self.names[&ticket.id]).collect();
+        (format!("{:?}", answer.recorded), claimed, answer.drained, followed)
     }
 
     /// The record without what may differ between stores.
     fn named(&self, job: JobRecord) -> (usize, JobRecord) {
         let owner = job.owner.map(|_| NodeId::from_i64(0));
-        let plain = JobRecord { id: JobId::from_i64(0), fence: Fence::from_i64(0), owner, ..job };
+        let parent = job.parent.map(|parent| JobId::from_i64(i64::try_from(self.names[&parent]).unwrap()));
+        let plain = JobRecord { id: JobId::from_i64(0), fence: Fence::from_i64(0), owner, parent, ..job };
         // A node is named in what is said of its death.
         let note =
             plain.note.clone().map(|note| if note.contains(" died ") { "died".to_owned() } else { note });
+        // And a job in what is said of a key.
+        let note = note.map(|note| if note.contains("follow-up") { "taken".to_owned() } else { note });
         (self.names[&job.id], JobRecord { note, ..plain })
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::Node;
 use crate::context::{JobContext, Signal, Stop};
-use crate::job::JobRecord;
+use crate::job::{JobRecord, NewJob};
 use crate::outcome::{JobError, Outcome, Then};
 use crate::retry::Backoff;
 use crate::store::Verdict;
@@ -62,12 +62,12 @@ impl Attempt {
         let result =
             result.unwrap_or_else(|panic| Err(JobError::from(format!("panicked: {}", message(panic)))));
         let verdict = judge(result, self.signal.raised(), backoff, context.attempt());
-        self.report(verdict);
+        self.report(verdict, context.take_follow_ups());
     }
 
-    fn report(&mut self, verdict: Verdict) {
+    fn report(&mut self, verdict: Verdict, follow_ups: Vec<NewJob>) {
         if let Some(job) = self.job.take() {
-            self.node.report(job, verdict);
+            self.node.report(job, verdict, follow_ups);
         }
     }
 }
@@ -75,7 +75,7 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         let cancelled = self.signal.raised() == Some(Stop::Cancelled);
-        self.report(if cancelled { Verdict::Cancelled } else { Verdict::Release });
+        self.report(if cancelled { Verdict::Cancelled } else { Verdict::Release }, Vec::new());
     }
 }
 

@@ -27,7 +27,10 @@ impl Node {
             return None;
         }
         let sent: Vec<Outgoing> = state.outbox.drain(..count).collect();
-        let reports = sent.iter().map(|out| Report::new(out.job.id, out.job.fence, out.verdict.clone()));
+        let report = |out: &Outgoing| {
+            Report::new(out.job.id, out.job.fence, out.verdict.clone()).follow_ups(out.follow_ups.clone())
+        };
+        let reports = sent.iter().map(report);
         let mut exchange = Exchange::new(Arc::clone(&self.kinds)).claims(claims).sweep(sweep);
         exchange.reports = reports.collect();
         if state.disown {
@@ -106,6 +109,9 @@ impl Node {
                 // Its schedule may have got a next time, or made another job.
                 state.next_look = Tick::ZERO;
             }
+        }
+        for ticket in answer.followed {
+            state.front.add(ticket);
         }
         drop(state);
         for (out, recorded) in sent.iter().zip(&answer.recorded) {

@@ -58,7 +58,7 @@ use crate::client::Client;
 use crate::context::{Signal, Stop};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::job::{Fence, JobId, JobRecord, NodeId};
+use crate::job::{Fence, JobId, JobRecord, NewJob, NodeId};
 use crate::post::PostBox;
 use crate::registry::Registry;
 use crate::retry::Backoff;
@@ -173,6 +173,8 @@ struct Held {
 struct Outgoing {
     job: JobRecord,
     verdict: Verdict,
+    /// What is to follow, if it is done.
+    follow_ups: Vec<NewJob>,
 }
 
 impl Node {

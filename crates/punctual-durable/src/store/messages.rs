@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Next, Verdict};
-use crate::job::{Fence, JobId, JobRecord, JobState, NodeId};
+use crate::job::{Fence, JobId, JobRecord, JobState, NewJob, NodeId};
 use crate::lane::Lane;
 use crate::time::Timestamp;
 
@@ -131,6 +131,8 @@ pub struct Filter {
     pub queue: Option<String>,
     /// Only with this unique key.
     pub unique: Option<String>,
+    /// Only those that follow this one.
+    pub parent: Option<JobId>,
     /// Only with a greater id: the last one of the page before.
     pub after: Option<JobId>,
     /// At most so many. Default 100.
@@ -139,7 +141,7 @@ pub struct Filter {
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { state: None, kind: None, queue: None, unique: None, after: None, limit: 100 }
+        Self { state: None, kind: None, queue: None, unique: None, parent: None, after: None, limit: 100 }
     }
 }
 
@@ -178,6 +180,13 @@ impl Filter {
         self
     }
 
+    /// Only the jobs that follow this one.
+    #[must_use]
+    pub fn parent(mut self, id: JobId) -> Self {
+        self.parent = Some(id);
+        self
+    }
+
     /// Only jobs with a greater id.
     #[must_use]
     pub fn after(mut self, id: JobId) -> Self {
@@ -199,6 +208,7 @@ impl Filter {
             && self.kind.as_ref().is_none_or(|kind| *kind == job.kind)
             && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
             && self.unique.as_ref().is_none_or(|key| job.unique.as_ref() == Some(key))
+            && self.parent.is_none_or(|parent| job.parent == Some(parent))
             && self.after.is_none_or(|after| job.id > after)
     }
 }
@@ -350,13 +360,22 @@ pub struct Report {
     pub fence: Fence,
     /// What became of it.
     pub verdict: Verdict,
+    /// Jobs to be accepted with it, if it is done.
+    pub follow_ups: Vec<NewJob>,
 }
 
 impl Report {
     /// A report.
     #[must_use]
     pub fn new(id: JobId, fence: Fence, verdict: Verdict) -> Self {
-        Self { id, fence, verdict }
+        Self { id, fence, verdict, follow_ups: Vec::new() }
+    }
+
+    /// The same report, with jobs to be accepted if it makes the job done.
+    #[must_use]
+    pub fn follow_ups(mut self, follow_ups: Vec<NewJob>) -> Self {
+        self.follow_ups = follow_ups;
+        self
     }
 }
 
@@ -372,19 +391,28 @@ pub struct Exchanged {
     pub drained: bool,
     /// Whether something was left out because its queue is full: worth another look when a job is over.
     pub crowded: bool,
+    /// The jobs that follow those that are done, as far as there was something new.
+    pub followed: Vec<Ticket>,
 }
 
 impl Exchanged {
     /// An answer.
     #[must_use]
     pub fn new(recorded: Vec<Recorded>, claimed: Vec<JobRecord>, drained: bool) -> Self {
-        Self { recorded, claimed, drained, crowded: false }
+        Self { recorded, claimed, drained, crowded: false, followed: Vec::new() }
     }
 
     /// The same answer, when something was left out because its queue is full.
     #[must_use]
     pub fn crowded(mut self, crowded: bool) -> Self {
         self.crowded = crowded;
+        self
+    }
+
+    /// The same answer, with the jobs that follow.
+    #[must_use]
+    pub fn followed(mut self, followed: Vec<Ticket>) -> Self {
+        self.followed = followed;
         self
     }
 }

@@ -20,6 +20,10 @@
 //! | retry | `Dead`, the unique key is free | `Scheduled`, attempt and crashes 0 |
 //! | fire | the schedule has the version that was seen, and is not paused | its occurrences are `Scheduled`, its next time moves on |
 //!
+//! When a job is done, the same transaction accepts the jobs that follow it: the next of its chain, and what its handler
+//! asked for ([`follow_ups`]). One whose unique key is taken is settled by its own policy; what comes to nothing is
+//! noted on the job that is done, and changes nothing else.
+//!
 //! When an occurrence of a schedule is over, the same transaction makes the one that is owed, or sets the next time of a
 //! fixed delay; see `schedule.rs`.
 //!
@@ -34,8 +38,8 @@
 //! 4. *One outcome.* A job that is over has left the set of living jobs in the transaction that recorded its outcome.
 //! 5. *Never early.* A sweep takes only what is due by the store's clock. A claim may come early, its start may not:
 //!    the node waits until [`Store::now`] shows the due time.
-//! 6. *One key.* Among living jobs a unique key occurs once. Only enqueue and retry add to the living, so no other
-//!    move can ever fail because of a key.
+//! 6. *One key.* Among living jobs a unique key occurs once. Only enqueue, retry and follow-ups add to the living, and
+//!    a follow-up that finds its key taken is left out: no other move can ever fail because of a key.
 //! 7. *A report may be repeated.* Sent again after a broken connection it changes nothing and is
 //!    [`Recorded::Already`].
 //! 8. *The dead do not hold.* Rescue takes jobs from owners that are not among the living nodes: a node that is
@@ -78,7 +82,7 @@ pub use messages::{
     Cancelling, Enqueued, Exchange, Exchanged, Filter, Moved, Peek, Peeked, QueueChange, QueueRecord,
     Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Tenure, Ticket,
 };
-pub use rules::{Next, Verdict, lost, settle};
+pub use rules::{Next, Verdict, follow_ups, lost, refusal, settle};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 
@@ -227,7 +231,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// If the store fails.
     fn peek(&self, peek: &Peek) -> Result<Peeked>;
 
-    /// Records verdicts, then claims, in one transaction. Claims nothing for a node that is not active.
+    /// Records verdicts, with the follow-ups of what is done, then claims, in one transaction. Claims nothing for a node that is not active.
     ///
     /// # Errors
     /// If the store fails: then it is not known whether it took effect. The reports can be sent again; jobs that

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use crate::job::{JobRecord, JobState, OnLost};
+use crate::error::Error;
+use crate::job::{JobId, JobRecord, JobState, NewJob, OnLost};
 use crate::retry::Backoff;
 use crate::time::Timestamp;
 
@@ -95,6 +96,33 @@ pub fn settle(job: &JobRecord, verdict: &Verdict, now: Timestamp) -> Next {
         }
         // It keeps its due time: it is as late as it is, and comes before those that were due later.
         Verdict::Release => Next { attempt: job.attempt.saturating_sub(1), ..Next::to(again, job) },
+    }
+}
+
+/// The jobs to be accepted in the transaction that moves `job` on to `next`, each for itself: what follows it in its
+/// chain, and what its handler `asked` for. None unless it is done.
+///
+/// They are accepted after the job has been moved on, so that its unique key is free, with it as their
+/// [parent](JobRecord::parent). What cannot be accepted is noted, see [`refusal`], and does not hurt anybody.
+#[must_use]
+pub fn follow_ups(job: &JobRecord, next: &Next, asked: &[NewJob]) -> Vec<NewJob> {
+    if next.state != JobState::Done {
+        return Vec::new();
+    }
+    NewJob::next_in(&job.then).into_iter().chain(asked.iter().cloned()).collect()
+}
+
+/// What is noted of a follow-up that came to nothing: because another job has its key and stays as it is, or because it
+/// makes no sense.
+#[must_use]
+pub fn refusal(follow_up: &NewJob, why: Result<JobId, &Error>) -> String {
+    let kind = &follow_up.kind;
+    let key = follow_up.unique.as_ref().map_or("", |unique| &unique.key);
+    match why {
+        Ok(holder) => {
+            format!("the follow-up {kind:?} was not accepted: job {holder} has the unique key {key:?}")
+        }
+        Err(error) => format!("the follow-up {kind:?} was not accepted: {error}"),
     }
 }
 

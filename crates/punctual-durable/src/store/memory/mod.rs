@@ -104,7 +104,7 @@ impl Store for MemoryStore {
                 return Err(Error::conflict(format!("the unique key {key:?} belongs to another job")));
             }
         }
-        jobs.into_iter().map(|job| state.accept(job, now)).collect()
+        jobs.into_iter().map(|job| state.accept(job, None, now)).collect()
     }
 
     fn cancel(&self, ids: Vec<JobId>) -> Result<Vec<Cancelling>> {
@@ -325,7 +325,9 @@ impl Store for MemoryStore {
     fn exchange(&self, node: NodeId, exchange: Exchange) -> Result<Exchanged> {
         let now = self.now();
         let mut state = self.lock();
-        let recorded = exchange.reports.iter().map(|report| state.record(node, report, now)).collect();
+        let mut followed = Vec::new();
+        let record = |report| state.record(node, report, now, &mut followed);
+        let recorded = exchange.reports.iter().map(record).collect();
         if let Some(holding) = exchange.disown {
             let held: Vec<JobId> = (state.claimed.iter().copied())
                 .filter(|id| state.jobs[id].owner == Some(node) && !holding.contains(id))
@@ -336,7 +338,7 @@ impl Store for MemoryStore {
             }
         }
         if !state.is_alive(node, now) {
-            return Ok(Exchanged::new(recorded, Vec::new(), true));
+            return Ok(Exchanged::new(recorded, Vec::new(), true).followed(followed));
         }
         let mut claimed: Vec<JobRecord> = (exchange.claims.iter())
             .filter_map(|ticket| state.claim_seen(node, ticket, &exchange.kinds, now))
@@ -349,7 +351,7 @@ impl Store for MemoryStore {
             due && exchange.kinds.contains(kind) && state.is_full(queue)
         };
         let crowded = state.waiting.iter().any(full);
-        Ok(Exchanged::new(recorded, claimed, drained).crowded(crowded))
+        Ok(Exchanged::new(recorded, claimed, drained).crowded(crowded).followed(followed))
     }
 
     fn rescue(&self, node: NodeId, most: usize) -> Result<Vec<Rescued>> {

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::job::{Due, Failure, Fence, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, UniqueKey};
 use crate::lane::{Lane, share};
 use crate::schedule::{Firing, ScheduleRecord};
-use crate::store::{Enqueued, Next, QueueRecord, Recorded, Report, Ticket, settle};
+use crate::store::{Enqueued, Next, QueueRecord, Recorded, Report, Ticket, follow_ups, refusal, settle};
 use crate::time::Timestamp;
 
 #[derive(Default)]
@@ -37,7 +37,7 @@ pub(super) fn ticket_of(job: &JobRecord) -> Ticket {
 }
 
 impl State {
-    pub(super) fn accept(&mut self, job: NewJob, now: Timestamp) -> Result<Enqueued> {
+    pub(super) fn accept(&mut self, job: NewJob, parent: Option<JobId>, now: Timestamp) -> Result<Enqueued> {
         let holder = job.unique.as_ref().and_then(|unique| self.keys.get(&unique.key)).copied();
         if let (Some(id), Some(UniqueKey { key, on_conflict })) = (holder, &job.unique) {
             return match on_conflict {
@@ -49,7 +49,7 @@ impl State {
             };
         }
         self.last_id += 1;
-        let record = JobRecord::accepted(JobId::from_i64(self.last_id), job, now);
+        let record = JobRecord { parent, ..JobRecord::accepted(JobId::from_i64(self.last_id), job, now) };
         self.queues.entry(record.queue.clone()).or_insert_with(|| plain_queue(&record.queue));
         let ticket = ticket_of(&record);
         self.put(record);
@@ -63,6 +63,7 @@ impl State {
         let mut job = self.take(id);
         job.due = new.due.instant(now);
         job.payload = Some(new.payload);
+        job.then = new.then;
         job.version += 1;
         let ticket = ticket_of(&job);
         self.put(job);
@@ -163,6 +164,9 @@ impl State {
         job.version += 1;
         job.cancel_requested = false;
         job.finished = next.state.is_over().then_some(now);
+        if job.state == JobState::Done {
+            job.then.clear();
+        }
         let over = job.series.clone().filter(|_| job.state.is_over());
         self.put(job);
         if let Some((schedule, _)) = over {
@@ -170,7 +174,34 @@ impl State {
         }
     }
 
-    pub(super) fn record(&mut self, node: NodeId, report: &Report, now: Timestamp) -> Recorded {
+    /// Accepts what follows a job that is done; says what there is to note.
+    fn accept_follow_ups(
+        &mut self,
+        parent: JobId,
+        jobs: Vec<NewJob>,
+        now: Timestamp,
+        followed: &mut Vec<Ticket>,
+    ) -> Vec<String> {
+        let mut notes = Vec::new();
+        for job in jobs {
+            let accepted = job.check().and_then(|()| self.accept(job.clone(), Some(parent), now));
+            match accepted {
+                Ok(Enqueued::New(ticket) | Enqueued::Replaced(ticket)) => followed.push(ticket),
+                Ok(Enqueued::Existing(holder)) => notes.push(refusal(&job, Ok(holder))),
+                Err(error) => notes.push(refusal(&job, Err(&error))),
+            }
+        }
+        notes
+    }
+
+    /// `followed` gets the tickets of what follows.
+    pub(super) fn record(
+        &mut self,
+        node: NodeId,
+        report: &Report,
+        now: Timestamp,
+        followed: &mut Vec<Ticket>,
+    ) -> Recorded {
         let held_by_it = |job: &JobRecord| job.owner == Some(node) && job.fence == report.fence;
         let Some(job) = self.jobs.get(&report.id) else {
             let was = self.history.get(&report.id).is_some_and(held_by_it);
@@ -181,7 +212,12 @@ impl State {
             (true, JobState::Claimed) => {
                 let next = settle(job, &report.verdict, now);
                 let recorded = Recorded::next(&next);
+                let follow_ups = follow_ups(job, &next, &report.follow_ups);
                 self.follow(report.id, next, now);
+                let notes = self.accept_follow_ups(report.id, follow_ups, now, followed);
+                if let Some(job) = self.history.get_mut(&report.id).filter(|_| !notes.is_empty()) {
+                    job.note = Some(notes.join("; "));
+                }
                 recorded
             }
             (true, _) => Recorded::Already,

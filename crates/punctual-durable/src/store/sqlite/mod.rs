@@ -27,6 +27,7 @@
 mod bell;
 mod lines;
 mod owner;
+mod reports;
 mod rows;
 mod schema;
 mod series;
@@ -422,6 +423,9 @@ fn query(filter: &Filter) -> (String, Vec<Value>) {
     }
     if let Some(key) = &filter.unique {
         and("j.uniq IS NOT NULL AND j.uniq =", key.clone().into());
+    }
+    if let Some(parent) = filter.parent {
+        and("j.parent IS NOT NULL AND j.parent =", parent.as_i64().into());
     }
     if let Some(state) = filter.state {
         // A number in the text, so that the partial index of the state can be used.

@@ -17,7 +17,7 @@ use crate::time::Timestamp;
 /// What [`read`] expects, from `punctual_job j JOIN punctual_line l ON l.id = j.line`.
 pub(super) const COLUMNS: &str = "j.id, l.queue, l.kind, l.lane, j.state, j.due, j.version, j.attempt, j.crashes, \
      j.max_attempts, j.max_crashes, j.on_lost, j.timeout, j.uniq, j.created, j.owner, j.fence, j.claimed, j.cancel, \
-     j.finished, j.note, j.payload, j.series, j.nominal";
+     j.finished, j.note, j.payload, j.series, j.nominal, j.parent, j.follow";
 
 pub(super) fn state_number(state: JobState) -> i64 {
     match state {
@@ -82,7 +82,20 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
         note: text(row.get_ref(20)?),
         payload: text(row.get_ref(21)?),
         series: text(row.get_ref(22)?).zip(row.get::<_, Option<i64>>(23)?.map(Timestamp::from_micros)),
+        parent: row.get::<_, Option<i64>>(24)?.map(JobId::from_i64),
+        then: text(row.get_ref(25)?).map(chain).unwrap_or_default(),
     })
+}
+
+/// A chain as it is stored.
+pub(super) fn chain_text(then: &[NewJob]) -> rusqlite::Result<Option<String>> {
+    let text = || serde_json::to_string(then).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()));
+    if then.is_empty() { Ok(None) } else { text().map(Some) }
+}
+
+/// A chain that cannot be read is one job that nobody can accept: it is seen, and noted when its time comes.
+fn chain(text: String) -> Vec<NewJob> {
+    serde_json::from_str(&text).unwrap_or_else(|_| vec![NewJob::new("", text)])
 }
 
 fn small(number: i64) -> u32 {
@@ -103,7 +116,7 @@ pub(super) fn text(value: ValueRef<'_>) -> Option<String> {
 pub(super) fn find(connection: &Connection, id: JobId) -> rusqlite::Result<Option<JobRecord>> {
     const SQL: &str = "SELECT j.id, l.queue, l.kind, l.lane, j.state, j.due, j.version, j.attempt, j.crashes, \
         j.max_attempts, j.max_crashes, j.on_lost, j.timeout, j.uniq, j.created, j.owner, j.fence, j.claimed, \
-        j.cancel, j.finished, j.note, j.payload, j.series, j.nominal \
+        j.cancel, j.finished, j.note, j.payload, j.series, j.nominal, j.parent, j.follow \
         FROM punctual_job j JOIN punctual_line l ON l.id = j.line WHERE j.id = ?1";
     connection.prepare_cached(SQL)?.query_row([id.as_i64()], read).optional()
 }
@@ -115,8 +128,8 @@ pub(super) fn find_in_line(
     line: &Line,
 ) -> rusqlite::Result<Option<JobRecord>> {
     const SQL: &str = "SELECT id, ?2, ?3, ?4, state, due, version, attempt, crashes, max_attempts, max_crashes, \
-        on_lost, timeout, uniq, created, owner, fence, claimed, cancel, finished, note, payload, series, nominal \
-        FROM punctual_job WHERE id = ?1";
+        on_lost, timeout, uniq, created, owner, fence, claimed, cancel, finished, note, payload, series, nominal, \
+        parent, follow FROM punctual_job WHERE id = ?1";
     let lane = i64::try_from(line.lane.index()).unwrap_or(0);
     let values = params![id.as_i64(), line.queue, line.kind, lane];
     connection.prepare_cached(SQL)?.query_row(values, read).optional()

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sql;
 use super::rows::{text, ticket_of_new};
-use super::writes::Write;
+use super::writes::{Origin, Write};
 use crate::error::Result;
 use crate::job::Due;
 use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
@@ -88,7 +88,8 @@ impl Write<'_> {
     /// Makes an occurrence an ordinary job.
     fn occur(&self, record: &ScheduleRecord, nominal: Timestamp, due: Timestamp) -> Sql<Ticket> {
         let job = record.definition.job.clone().due(Due::At(due));
-        let id = self.insert(&job, Some((&record.definition.name, nominal)))?;
+        let id =
+            self.insert(&job, Origin { series: Some((&record.definition.name, nominal)), parent: None })?;
         Ok(ticket_of_new(id, due, &job))
     }
 

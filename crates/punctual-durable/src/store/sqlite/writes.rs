@@ -7,14 +7,13 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::lines::{Line, Lines};
-use super::rows::{self, micros, on_lost_number, state_number};
+use super::rows::{self, micros, on_lost_number};
 use super::{Sql, failed};
 use crate::error::{Error, Result};
 use crate::job::{Due, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict};
 use crate::lane::share;
 use crate::store::{
-    Cancelling, Enqueued, Exchange, Exchanged, Moved, Next, QueueChange, Recorded, Report, Rescued, Verdict,
-    lost, settle,
+    Cancelling, Enqueued, Exchange, Exchanged, Moved, QueueChange, Recorded, Rescued, Verdict, lost, settle,
 };
 use crate::time::Timestamp;
 
@@ -23,6 +22,15 @@ pub(super) struct Write<'a> {
     pub(super) connection: &'a Connection,
     pub(super) path: &'a Path,
     pub(super) now: Timestamp,
+}
+
+/// Where a job comes from.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Origin<'a> {
+    /// The schedule and the nominal time, if it is an occurrence.
+    pub(super) series: Option<(&'a str, Timestamp)>,
+    /// The job that it follows.
+    pub(super) parent: Option<JobId>,
 }
 
 impl Write<'_> {
@@ -34,10 +42,10 @@ impl Write<'_> {
     // ---- for everybody
 
     pub(super) fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
-        jobs.into_iter().map(|job| self.accept(job)).collect()
+        jobs.iter().map(|job| self.accept(job, Origin::default())).collect()
     }
 
-    fn accept(&self, job: NewJob) -> Result<Enqueued> {
+    pub(super) fn accept(&self, job: &NewJob, origin: Origin<'_>) -> Result<Enqueued> {
         if let Some(unique) = &job.unique
             && let Some(holder) = self.sql(self.holder(&unique.key))?
         {
@@ -47,11 +55,11 @@ impl Write<'_> {
                 OnConflict::Reject => {
                     Err(Error::conflict(format!("the unique key {key:?} belongs to job {holder}")))
                 }
-                OnConflict::Replace => self.sql(self.replace(holder, &job)),
+                OnConflict::Replace => self.sql(self.replace(holder, job)),
             };
         }
-        let id = self.sql(self.insert(&job, None))?;
-        Ok(Enqueued::New(rows::ticket_of_new(id, job.due.instant(self.now), &job)))
+        let id = self.sql(self.insert(job, origin))?;
+        Ok(Enqueued::New(rows::ticket_of_new(id, job.due.instant(self.now), job)))
     }
 
     /// The living job that has this key.
@@ -63,13 +71,12 @@ impl Write<'_> {
             .optional()
     }
 
-    /// `series`: the schedule and the nominal time, if it is an occurrence.
-    pub(super) fn insert(&self, job: &NewJob, series: Option<(&str, Timestamp)>) -> Sql<JobId> {
+    pub(super) fn insert(&self, job: &NewJob, origin: Origin<'_>) -> Sql<JobId> {
         let line = self.line(job)?;
         let due = job.due.instant(self.now);
         let sql = "INSERT INTO punctual_job (line, state, due, version, attempt, crashes, max_attempts, max_crashes, \
-                   on_lost, timeout, uniq, created, fence, cancel, payload, series, nominal) \
-                   VALUES (?1, 0, ?2, 1, 0, 0, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10, ?11)";
+                   on_lost, timeout, uniq, created, fence, cancel, payload, series, nominal, parent, follow) \
+                   VALUES (?1, 0, ?2, 1, 0, 0, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10, ?11, ?12, ?13)";
         let limits = &job.limits;
         self.connection.prepare_cached(sql)?.execute(params![
             line,
@@ -81,8 +88,10 @@ impl Write<'_> {
             job.unique.as_ref().map(|unique| &unique.key),
             self.now.as_micros(),
             job.payload,
-            series.map(|(name, _)| name),
-            series.map(|(_, nominal)| nominal.as_micros()),
+            origin.series.map(|(name, _)| name),
+            origin.series.map(|(_, nominal)| nominal.as_micros()),
+            origin.parent.map(JobId::as_i64),
+            rows::chain_text(&job.then)?,
         ])?;
         Ok(JobId::from_i64(self.connection.last_insert_rowid()))
     }
@@ -101,10 +110,11 @@ impl Write<'_> {
     }
 
     fn replace(&self, id: JobId, job: &NewJob) -> Sql<Enqueued> {
-        let sql = "UPDATE punctual_job SET due = ?2, payload = ?3, version = version + 1 \
+        let sql = "UPDATE punctual_job SET due = ?2, payload = ?3, follow = ?4, version = version + 1 \
                    WHERE id = ?1 AND state = 0";
-        let due = job.due.instant(self.now).as_micros();
-        let changed = self.connection.prepare_cached(sql)?.execute(params![id.as_i64(), due, job.payload])?;
+        let (due, follow) = (job.due.instant(self.now).as_micros(), rows::chain_text(&job.then)?);
+        let row = params![id.as_i64(), due, job.payload, follow];
+        let changed = self.connection.prepare_cached(sql)?.execute(row)?;
         let job = rows::find(self.connection, id)?;
         Ok(match job.filter(|_| changed == 1) {
             Some(job) => Enqueued::Replaced(rows::ticket(&job)),
@@ -233,76 +243,18 @@ impl Write<'_> {
 
     /// `may_claim`: whether the node has the file.
     pub(super) fn exchange(&self, node: NodeId, exchange: &Exchange, may_claim: bool) -> Result<Exchanged> {
-        let recorded = exchange.reports.iter().map(|report| self.sql(self.record(node, report)));
-        let recorded = recorded.collect::<Result<Vec<Recorded>>>()?;
+        let mut followed = Vec::new();
+        let record = |report| self.record(node, report, &mut followed);
+        let recorded = exchange.reports.iter().map(record).collect::<Result<Vec<Recorded>>>()?;
         if let Some(holding) = &exchange.disown {
             self.sql(self.disown(node, holding))?;
         }
         if !may_claim || (exchange.claims.is_empty() && exchange.sweep == 0) {
-            return Ok(Exchanged::new(recorded, Vec::new(), exchange.sweep > 0 || !may_claim));
+            let drained = exchange.sweep > 0 || !may_claim;
+            return Ok(Exchanged::new(recorded, Vec::new(), drained).followed(followed));
         }
         let (claimed, drained, crowded) = self.sql(self.claim_all(node, exchange))?;
-        Ok(Exchanged::new(recorded, claimed, drained).crowded(crowded))
-    }
-
-    fn record(&self, node: NodeId, report: &Report) -> Sql<Recorded> {
-        if let Some(recorded) = self.record_done(node, report)? {
-            return Ok(recorded);
-        }
-        let Some(job) = rows::find(self.connection, report.id)? else { return Ok(Recorded::Stale) };
-        match (job.owner == Some(node) && job.fence == report.fence, job.state) {
-            (false, _) => Ok(Recorded::Stale),
-            (true, JobState::Claimed) => {
-                let next = settle(&job, &report.verdict, self.now);
-                let recorded = Recorded::next(&next);
-                self.follow(&job, next)?;
-                Ok(recorded)
-            }
-            (true, _) => Ok(Recorded::Already),
-        }
-    }
-
-    /// The way of most reports, in one statement: the job is done, and belongs to no schedule. What the rules say of
-    /// that depends on nothing else in the row.
-    fn record_done(&self, node: NodeId, report: &Report) -> Sql<Option<Recorded>> {
-        if report.verdict != Verdict::Done {
-            return Ok(None);
-        }
-        let sql = "UPDATE punctual_job SET state = 2, version = version + 1, cancel = 0, finished = ?4, payload = NULL \
-                   WHERE id = ?1 AND state = 1 AND owner = ?2 AND fence = ?3 AND series IS NULL";
-        let key = [report.id.as_i64(), node.as_i64(), report.fence.as_i64(), self.now.as_micros()];
-        let changed = self.connection.prepare_cached(sql)?.execute(key)?;
-        Ok((changed == 1).then_some(Recorded::Over(JobState::Done)))
-    }
-
-    /// Moves a claimed job on, as the rules have decided.
-    fn follow(&self, job: &JobRecord, next: Next) -> Sql<()> {
-        if let Some(message) = &next.failure {
-            let sql = "INSERT OR REPLACE INTO punctual_failure (job, fence, attempt, at, message) \
-                       VALUES (?1, ?2, ?3, ?4, ?5)";
-            let (id, fence, now) = (job.id.as_i64(), job.fence.as_i64(), self.now.as_micros());
-            self.connection.prepare_cached(sql)?.execute(params![id, fence, job.attempt, now, message])?;
-        }
-        let sql = "UPDATE punctual_job SET state = ?2, due = ?3, attempt = ?4, crashes = ?5, \
-                   note = coalesce(?6, note), version = version + 1, cancel = 0, finished = ?7, \
-                   payload = iif(?8, payload, NULL) WHERE id = ?1";
-        let finished = next.state.is_over().then_some(self.now.as_micros());
-        let keeps_payload = !next.state.is_over() || next.state == JobState::Dead;
-        let row = params![
-            job.id.as_i64(),
-            state_number(next.state),
-            next.due.as_micros(),
-            next.attempt,
-            next.crashes,
-            next.note,
-            finished,
-            keeps_payload
-        ];
-        self.connection.prepare_cached(sql)?.execute(row)?;
-        match &job.series {
-            Some((schedule, _)) if next.state.is_over() => self.after_occurrence(schedule),
-            _ => Ok(()),
-        }
+        Ok(Exchanged::new(recorded, claimed, drained).crowded(crowded).followed(followed))
     }
 
     /// The claimed jobs for which `wanted` holds, by id.

@@ -45,6 +45,8 @@ CREATE TABLE punctual_job (
     note         TEXT,
     series       TEXT,             -- the schedule that it is an occurrence of
     nominal      INTEGER,          -- and its time there
+    parent       INTEGER,          -- the job that it follows
+    follow       TEXT,             -- what follows it: JSON
     payload      TEXT              -- last, so that the rest is read without it
 );
 
@@ -58,6 +60,7 @@ CREATE INDEX punctual_job_uniq ON punctual_job (uniq) WHERE uniq IS NOT NULL;
 CREATE UNIQUE INDEX punctual_job_key ON punctual_job (uniq) WHERE uniq IS NOT NULL AND state < 2;
 
 CREATE INDEX punctual_job_series ON punctual_job (series) WHERE series IS NOT NULL AND state < 2;
+CREATE INDEX punctual_job_parent ON punctual_job (parent) WHERE parent IS NOT NULL;
 
 CREATE TABLE punctual_failure (
     job     INTEGER NOT NULL,
