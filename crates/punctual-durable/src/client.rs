@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::job::{Due, Failure, JobId, JobRecord, NewJob, OnConflict, OnLost};
+use crate::journal::{JobLog, Update};
 use crate::lane::Lane;
 use crate::node::Node;
 use crate::post::{PostBox, Receipt};
@@ -167,6 +168,21 @@ impl Client {
     /// If the store fails.
     pub fn failures(&self, id: JobId) -> Result<Vec<Failure>> {
         self.store.failures(id)
+    }
+
+    /// How far a job has come, and what its handlers have written; see [`JobContext::log`](crate::JobContext::log).
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn log(&self, id: JobId) -> Result<JobLog> {
+        self.store.log(id)
+    }
+
+    /// An attempt on this node has something to say.
+    pub(crate) fn tell(&self, update: Update) {
+        if let Some(node) = self.node.upgrade() {
+            node.hear(update);
+        }
     }
 
     /// Jobs that match.

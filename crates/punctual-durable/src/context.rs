@@ -10,6 +10,7 @@ use punctual::TaskContext;
 use crate::client::{Client, NewJobBuilder};
 use crate::error::{Error, Result};
 use crate::job::{Fence, JobId, JobRecord, NewJob};
+use crate::journal::{self, Pen, Update};
 use crate::time::Timestamp;
 
 /// Why a handler is asked to stop.
@@ -68,11 +69,12 @@ pub struct JobContext {
     signal: Arc<Signal>,
     client: Client,
     follow_ups: Mutex<Vec<NewJob>>,
+    pen: Pen,
 }
 
 impl JobContext {
     pub(crate) fn new(job: JobRecord, signal: Arc<Signal>, client: Client) -> Self {
-        Self { job, signal, client, follow_ups: Mutex::default() }
+        Self { job, signal, client, follow_ups: Mutex::default(), pen: Pen::default() }
     }
 
     pub(crate) fn take_follow_ups(&self) -> Vec<NewJob> {
@@ -149,6 +151,50 @@ impl JobContext {
         match TaskContext::current().sleep(time) {
             Ok(()) => self.check(),
             Err(_) => Err(self.stopped().unwrap_or(Stop::Shutdown)),
+        }
+    }
+
+    /// Says how far the job has come, from 0 to 1, and what it is doing. The newest counts.
+    ///
+    /// It is kept in the store soon, not at once: so it costs little, and may be said often. See
+    /// [`Client::log`](crate::Client::log).
+    ///
+    /// ```
+    /// # use punctual::ManualClock;
+    /// # use punctual_durable::{Done, JobContext, Jobs, MemoryStore};
+    /// # use std::{sync::Arc, time::Duration};
+    /// # let clock = ManualClock::new();
+    /// # let builder = Jobs::on(Arc::new(MemoryStore::with_time(clock.clone()))).clock(clock.clone());
+    /// let jobs = builder
+    ///     .handle("copy", |files: Vec<String>, cx: &JobContext| {
+    ///         for (done, file) in files.iter().enumerate() {
+    ///             cx.progress(done as f64 / files.len() as f64, format!("copying {file}"));
+    ///             cx.sleep(Duration::from_secs(60))?;
+    ///             cx.log(format!("copied {file}"));
+    ///         }
+    ///         Ok(Done)
+    ///     })
+    ///     .start()?;
+    /// let id = jobs.enqueue(vec!["a".to_owned(), "b".to_owned()]).send()?.id();
+    /// clock.advance(Duration::from_secs(90));
+    /// let log = jobs.log(id)?;
+    /// assert_eq!(log.progress.unwrap().to_string(), "50% copying b");
+    /// assert_eq!(log.lines[0].text, "copied a");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn progress(&self, fraction: f64, message: impl Into<String>) {
+        let at = self.client.store().now();
+        let progress = Some(journal::progress(self.job.fence, at, fraction, message.into()));
+        self.client.tell(Update { progress, ..Update::new(self.job.id, self.job.fence) });
+    }
+
+    /// Writes a line into the log of the job, which is kept as long as the job is. Of one attempt the first thousand
+    /// lines are kept, and no more than 64 KiB.
+    pub fn log(&self, line: impl Into<String>) {
+        let at = self.client.store().now();
+        if let Some(line) = self.pen.line(self.job.fence, at, line.into()) {
+            let lines = vec![line];
+            self.client.tell(Update { lines, ..Update::new(self.job.id, self.job.fence) });
         }
     }
 

@@ -58,6 +58,7 @@ mod error;
 mod event;
 mod job;
 mod jobs;
+mod journal;
 mod lane;
 mod node;
 mod outcome;
@@ -77,6 +78,7 @@ pub use job::{
     Due, Failure, Fence, JobId, JobRecord, JobState, Limits, NewJob, NodeId, OnConflict, OnLost, UniqueKey,
 };
 pub use jobs::{Jobs, JobsBuilder};
+pub use journal::{JobLog, LogLine, Progress, Update};
 pub use lane::{Lane, share};
 pub use outcome::JobError;
 pub use outcome::Outcome::{self, Done};

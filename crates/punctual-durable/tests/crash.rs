@@ -195,6 +195,9 @@ impl Store for Fused {
     fn failures(&self, id: JobId) -> Result<Vec<Failure>> {
         self.store.failures(id)
     }
+    fn log(&self, id: JobId) -> Result<punctual_durable::JobLog> {
+        self.store.log(id)
+    }
     fn queues(&self) -> Result<Vec<QueueRecord>> {
         self.store.queues()
     }

@@ -35,6 +35,7 @@ mod model;
 mod reporting;
 mod rescuing;
 mod scheduling;
+mod telling;
 
 use std::fmt;
 use std::sync::Arc;
@@ -54,6 +55,7 @@ pub use model::*;
 pub use reporting::*;
 pub use rescuing::*;
 pub use scheduling::*;
+pub use telling::*;
 
 /// The lease that nodes take in the suite.
 pub const LEASE: Duration = Duration::from_secs(10);
@@ -126,6 +128,9 @@ macro_rules! conformance_tests {
             follow_ups_are_accepted_once_and_only_from_the_holder
             a_chain_ends_with_a_link_that_is_not_done
             a_follow_up_whose_key_is_taken_blocks_nothing
+            what_a_handler_says_is_kept_in_order_and_once
+            whoever_does_not_hold_a_job_says_nothing_of_it
+            a_log_is_forgotten_with_its_job
             every_answer_is_that_of_the_memory_store
         }
     };

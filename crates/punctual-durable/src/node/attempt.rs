@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::Node;
 use crate::context::{JobContext, Signal, Stop};
 use crate::job::{JobRecord, NewJob};
+use crate::journal;
 use crate::outcome::{JobError, Outcome, Then};
 use crate::retry::Backoff;
 use crate::store::Verdict;
@@ -98,12 +99,8 @@ fn judge(result: Result<Outcome, JobError>, stop: Option<Stop>, backoff: Backoff
     }
 }
 
-fn shorten(mut message: String) -> String {
-    if message.len() > MAX_MESSAGE {
-        message.truncate(message.floor_char_boundary(MAX_MESSAGE));
-        message.push('…');
-    }
-    message
+fn shorten(message: String) -> String {
+    journal::shorten(message, MAX_MESSAGE)
 }
 
 /// The text of a panic. Its payload is dropped here; should that panic, what comes of it is leaked.

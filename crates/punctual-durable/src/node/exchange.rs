@@ -11,11 +11,18 @@ use super::{MOST_AHEAD, MOST_REPORTS, Node, Outgoing, Phase, panic_message};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::job::JobState;
+use crate::journal::Update;
 use crate::store::{Exchange, Exchanged, Recorded, Report, Ticket, Verdict};
+
+/// What an exchange carries that must not be lost if it fails.
+pub(super) struct Sent {
+    reports: Vec<Outgoing>,
+    updates: Vec<Update>,
+}
 
 impl Node {
     /// What the next exchange is to carry, if there is anything.
-    pub(super) fn plan(&self, now: Tick) -> Option<(Vec<Outgoing>, Exchange)> {
+    pub(super) fn plan(&self, now: Tick) -> Option<(Sent, Exchange)> {
         let store_now = self.store.now();
         let mut state = self.lock();
         let active = state.phase == Phase::Active && state.lease.is_valid(now);
@@ -23,31 +30,35 @@ impl Node {
         let (lead, reporting) = (state.lead(), !state.outbox.is_empty());
         let Plan { claims, sweep } = state.front.plan(store_now, lead, room, reporting);
         let count = state.outbox.len().min(state.batch);
-        if count == 0 && claims.is_empty() && sweep == 0 {
+        let told = now >= state.tell_by || state.phase == Phase::Draining;
+        if count == 0 && claims.is_empty() && sweep == 0 && (state.heard.is_empty() || !told) {
             return None;
         }
-        let sent: Vec<Outgoing> = state.outbox.drain(..count).collect();
+        // All of it, so that no report overtakes what was said before it.
+        let updates: Vec<Update> = std::mem::take(&mut state.heard).into_values().collect();
+        state.tell_by = Tick::MAX;
+        let reports: Vec<Outgoing> = state.outbox.drain(..count).collect();
         let report = |out: &Outgoing| {
             Report::new(out.job.id, out.job.fence, out.verdict.clone()).follow_ups(out.follow_ups.clone())
         };
-        let reports = sent.iter().map(report);
         let mut exchange = Exchange::new(Arc::clone(&self.kinds)).claims(claims).sweep(sweep);
-        exchange.reports = reports.collect();
+        exchange.reports = reports.iter().map(report).collect();
+        exchange.updates.clone_from(&updates);
         if state.disown {
             // What waits to be reported is still ours.
             let ours = state.held.keys().copied().chain(state.outbox.iter().map(|out| out.job.id));
             exchange = exchange.disown_all_but(ours.collect());
         }
-        Some((sent, exchange))
+        Some((Sent { reports, updates }, exchange))
     }
 
-    pub(super) fn exchange(self: &Arc<Self>, sent: Vec<Outgoing>, exchange: Exchange) -> Result<()> {
+    pub(super) fn exchange(self: &Arc<Self>, sent: Sent, exchange: Exchange) -> Result<()> {
         let (started, swept) = (self.now(), exchange.sweep > 0);
         let claiming = swept || !exchange.claims.is_empty();
         match catch_unwind(AssertUnwindSafe(|| self.store.exchange(self.id, exchange))) {
             Ok(Ok(answer)) => {
                 let took = self.now().since(started);
-                self.settle(sent, answer, took, claiming, swept);
+                self.settle(sent.reports, answer, took, claiming, swept);
                 Ok(())
             }
             Ok(Err(error)) => {
@@ -63,18 +74,26 @@ impl Node {
     }
 
     /// By 2.
-    pub(super) fn put_back(&self, mut sent: Vec<Outgoing>, error: &Error) {
+    pub(super) fn put_back(&self, sent: Sent, error: &Error) {
+        let Sent { reports: mut sent, updates } = sent;
         let mut state = self.lock();
         state.disown = true;
         state.front.suspect_backlog();
         let mut given_up = None;
-        if !error.is_transient() {
+        if error.is_transient() {
+            let later = std::mem::take(&mut state.heard);
+            updates.into_iter().chain(later.into_values()).for_each(|update| state.add_heard(update));
+            if !state.heard.is_empty() {
+                state.tell_by = Tick::ZERO;
+            }
+        } else if updates.is_empty() {
             if let [_] = sent.as_slice() {
                 // This very report cannot be recorded. Its job is disowned, and run again.
                 given_up = sent.pop();
             }
             state.batch = (sent.len() / 2).max(1);
         }
+        // Otherwise it may be what was said that the store refuses: it is dropped, and all reports are tried again.
         sent.append(&mut state.outbox);
         state.outbox = sent;
         drop(state);

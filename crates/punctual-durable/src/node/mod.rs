@@ -43,6 +43,7 @@ mod look;
 mod stop;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -59,6 +60,7 @@ use crate::context::{Signal, Stop};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::job::{Fence, JobId, JobRecord, NewJob, NodeId};
+use crate::journal::Update;
 use crate::post::PostBox;
 use crate::registry::Registry;
 use crate::retry::Backoff;
@@ -82,6 +84,8 @@ const TRIM_EVERY: Duration = Duration::from_secs(600);
 const TRIM_PAUSE: Duration = Duration::from_millis(50);
 /// How long before its due time a job is claimed, at least and at most.
 const LEAD: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+/// How long what attempts say waits for an exchange that is made anyway.
+const LONGEST_UNTOLD: Duration = Duration::from_millis(250);
 /// How long a claimed job waits before the store's clock is looked at again.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Between attempts to reach a store that fails.
@@ -128,6 +132,9 @@ struct State {
     schedules: Vec<ScheduleRecord>,
     held: HashMap<JobId, Held>,
     outbox: Vec<Outgoing>,
+    /// What attempts have said, and when it is to be sent at the latest.
+    heard: HashMap<(JobId, Fence), Update>,
+    tell_by: Tick,
     /// Whether the store may have given us jobs that we do not know of.
     disown: bool,
     /// Reports that the next exchange may carry; halved when the store refuses them.
@@ -199,6 +206,8 @@ impl Node {
             schedules: Vec::new(),
             held: HashMap::new(),
             outbox: Vec::new(),
+            heard: HashMap::new(),
+            tell_by: Tick::MAX,
             disown: false,
             batch: MOST_REPORTS,
             ahead: 0,
@@ -279,6 +288,25 @@ impl Node {
         state.front.suspect_backlog();
         drop(state);
         self.stir();
+    }
+
+    /// What an attempt has said goes to the store with the next exchange, or soon.
+    pub(crate) fn hear(&self, update: Update) {
+        let now = self.now();
+        let mut state = self.lock();
+        if state.phase == Phase::Gone {
+            return;
+        }
+        let first = state.heard.is_empty();
+        state.add_heard(update);
+        if first {
+            state.tell_by = now.after(LONGEST_UNTOLD);
+        }
+        drop(state);
+        // So that the alarm is set.
+        if first {
+            self.stir();
+        }
     }
 
     /// A job that this node may hold has been asked to stop.
@@ -442,6 +470,14 @@ impl State {
         threads.saturating_add(self.ahead).saturating_sub(self.held.len()).saturating_sub(self.outbox.len())
     }
 
+    /// What was heard before comes first.
+    fn add_heard(&mut self, update: Update) {
+        match self.heard.entry((update.id, update.fence)) {
+            Entry::Occupied(entry) => entry.into_mut().add(update),
+            Entry::Vacant(entry) => drop(entry.insert(update)),
+        }
+    }
+
     /// How long before its due time a job is claimed.
     fn lead(&self) -> Duration {
         self.pace.saturating_mul(4).clamp(LEAD.0, LEAD.1)
@@ -485,6 +521,7 @@ impl State {
         if !self.outbox.is_empty() {
             next = next.min(now);
         }
+        next = next.min(self.tell_by);
         let next = next.max(self.not_before);
         (next < Tick::MAX).then_some(next)
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Next, Verdict};
 use crate::job::{Fence, JobId, JobRecord, JobState, NewJob, NodeId};
+use crate::journal::Update;
 use crate::lane::Lane;
 use crate::time::Timestamp;
 
@@ -301,6 +302,9 @@ impl Peeked {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Exchange {
+    /// What attempts have said while they run. Heeded before the reports, as far as the node still holds the jobs; the
+    /// others are passed over. The same again changes nothing.
+    pub updates: Vec<Update>,
     /// What became of jobs it holds.
     pub reports: Vec<Report>,
     /// Whether whatever else it holds according to the store, beyond `holding`, is to be given back: asked for after
@@ -318,7 +322,14 @@ impl Exchange {
     /// An exchange that asks for nothing.
     #[must_use]
     pub fn new(kinds: Arc<[String]>) -> Self {
-        Self { reports: Vec::new(), disown: None, claims: Vec::new(), sweep: 0, kinds }
+        Self { updates: Vec::new(), reports: Vec::new(), disown: None, claims: Vec::new(), sweep: 0, kinds }
+    }
+
+    /// Keeps what these attempts have said.
+    #[must_use]
+    pub fn updates(mut self, updates: Vec<Update>) -> Self {
+        self.updates = updates;
+        self
     }
 
     /// Records these verdicts.

@@ -12,6 +12,7 @@
 //! | enqueue | the unique key is free, or its policy | `Scheduled` |
 //! | claim | `Scheduled`, version as peeked; queue neither paused nor full | `Claimed`: owner, new fence, attempt + 1 |
 //! | sweep | `Scheduled`, due; kind known; queue neither paused nor full | the same |
+//! | update | `Claimed`, **owner and fence** as claimed | progress and log lines are kept |
 //! | report | `Claimed`, **owner and fence** as claimed | by the verdict: over, or `Scheduled` again |
 //! | cancel | `Scheduled` | `Cancelled` |
 //! | | `Claimed` | the owner is asked |
@@ -74,6 +75,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::job::{Due, Failure, JobId, JobRecord, NewJob, NodeId};
+use crate::journal::JobLog;
 use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
 use crate::time::Timestamp;
 
@@ -203,6 +205,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// If the store fails.
     fn failures(&self, id: JobId) -> Result<Vec<Failure>>;
 
+    /// What the handlers of one job have said while they ran, as far as it is kept: as long as the job is.
+    ///
+    /// # Errors
+    /// If the store fails.
+    fn log(&self, id: JobId) -> Result<JobLog>;
+
     /// All queues that have or had jobs or settings, by name.
     ///
     /// # Errors
@@ -231,7 +239,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// If the store fails.
     fn peek(&self, peek: &Peek) -> Result<Peeked>;
 
-    /// Records verdicts, with the follow-ups of what is done, then claims, in one transaction. Claims nothing for a node that is not active.
+    /// Keeps what attempts have said, records verdicts, with the follow-ups of what is done, then claims, in one
+    /// transaction. Claims nothing for a node that is not active.
     ///
     /// # Errors
     /// If the store fails: then it is not known whether it took effect. The reports can be sent again; jobs that

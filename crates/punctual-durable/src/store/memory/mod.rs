@@ -8,6 +8,7 @@
 //! 2. `keys` has each unique key of a living job in `jobs`, and no other.
 //! 3. `claimed` has each claimed job in `jobs`, and no other.
 //! 4. `jobs` has the living and the dead, `history` the others that are over; none is in both.
+//! 5. `failures` and `logs` are of jobs in these two.
 
 mod state;
 
@@ -26,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::job::{
     Due, Failure, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, UniqueKey, check_name,
 };
+use crate::journal::JobLog;
 use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
 use crate::time::{SystemTimeSource, TimeSource, Timestamp};
 
@@ -84,6 +86,8 @@ impl MemoryStore {
         let gone = |job: &JobRecord| job.state.is_over() && job.state != JobState::Dead;
         assert!(!state.jobs.values().any(gone) && state.history.values().all(gone), "invariant 4");
         assert!(!state.jobs.keys().any(|id| state.history.contains_key(id)), "invariant 4");
+        let known = |id: &JobId| state.jobs.contains_key(id) || state.history.contains_key(id);
+        assert!(state.failures.keys().chain(state.logs.keys()).all(known), "invariant 5");
     }
 }
 
@@ -183,7 +187,7 @@ impl Store for MemoryStore {
         for id in ids {
             if state.jobs.get(&id).is_some_and(|job| job.state == JobState::Dead) {
                 state.take(id);
-                state.failures.remove(&id);
+                state.forget(id);
                 purged += 1;
             }
         }
@@ -198,7 +202,7 @@ impl Store for MemoryStore {
         ids.truncate(most);
         for (_, id) in &ids {
             state.history.remove(id);
-            state.failures.remove(id);
+            state.forget(*id);
         }
         Ok(ids.len())
     }
@@ -284,6 +288,10 @@ impl Store for MemoryStore {
         Ok(self.lock().failures.get(&id).cloned().unwrap_or_default())
     }
 
+    fn log(&self, id: JobId) -> Result<JobLog> {
+        Ok(self.lock().logs.get(&id).cloned().unwrap_or_default())
+    }
+
     fn queues(&self) -> Result<Vec<QueueRecord>> {
         Ok(self.lock().queues.values().cloned().collect())
     }
@@ -325,6 +333,7 @@ impl Store for MemoryStore {
     fn exchange(&self, node: NodeId, exchange: Exchange) -> Result<Exchanged> {
         let now = self.now();
         let mut state = self.lock();
+        exchange.updates.into_iter().for_each(|update| state.update(node, update));
         let mut followed = Vec::new();
         let record = |report| state.record(node, report, now, &mut followed);
         let recorded = exchange.reports.iter().map(record).collect();

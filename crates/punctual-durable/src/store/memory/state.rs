@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use crate::error::{Error, Result};
 use crate::job::{Due, Failure, Fence, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, UniqueKey};
+use crate::journal::{JobLog, LogLine, Update};
 use crate::lane::{Lane, share};
 use crate::schedule::{Firing, ScheduleRecord};
 use crate::store::{Enqueued, Next, QueueRecord, Recorded, Report, Ticket, follow_ups, refusal, settle};
@@ -15,6 +16,7 @@ pub(super) struct State {
     pub(super) jobs: BTreeMap<JobId, JobRecord>,
     pub(super) history: BTreeMap<JobId, JobRecord>,
     pub(super) failures: BTreeMap<JobId, Vec<Failure>>,
+    pub(super) logs: BTreeMap<JobId, JobLog>,
     pub(super) waiting: BTreeMap<Line, BTreeSet<(Timestamp, JobId)>>,
     pub(super) claimed: BTreeSet<JobId>,
     pub(super) keys: HashMap<String, JobId>,
@@ -172,6 +174,30 @@ impl State {
         if let Some((schedule, _)) = over {
             self.after_occurrence(&schedule, now);
         }
+    }
+
+    /// Keeps what an attempt has said, if it may still say something.
+    pub(super) fn update(&mut self, node: NodeId, update: Update) {
+        let holds = |job: &JobRecord| {
+            job.state == JobState::Claimed && job.owner == Some(node) && job.fence == update.fence
+        };
+        if !self.jobs.get(&update.id).is_some_and(holds) {
+            return;
+        }
+        let log = self.logs.entry(update.id).or_default();
+        log.progress = update.progress.or(log.progress.take());
+        for line in update.lines {
+            let known = |old: &LogLine| (old.fence, old.number) == (line.fence, line.number);
+            if !log.lines.iter().rev().any(known) {
+                log.lines.push(line);
+            }
+        }
+    }
+
+    /// Forgets what is kept beside a job.
+    pub(super) fn forget(&mut self, id: JobId) {
+        self.failures.remove(&id);
+        self.logs.remove(&id);
     }
 
     /// Accepts what follows a job that is done; says what there is to note.

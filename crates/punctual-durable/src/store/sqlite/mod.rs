@@ -25,6 +25,7 @@
 //! the dead by partial indexes. *Asynchronous commits:* they would lose the last jobs in a power cut, silently.
 
 mod bell;
+mod journal;
 mod lines;
 mod owner;
 mod reports;
@@ -52,6 +53,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::job::{Due, Failure, Fence, JobId, JobRecord, NewJob, NodeId, check_name};
+use crate::journal::JobLog;
 use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
 use crate::time::{SystemTimeSource, TimeSource, Timestamp};
 
@@ -331,6 +333,10 @@ impl Store for SqliteStore {
             })?;
             failures.collect()
         })
+    }
+
+    fn log(&self, id: JobId) -> Result<JobLog> {
+        self.read(|connection| journal::read(connection, id))
     }
 
     fn queues(&self) -> Result<Vec<QueueRecord>> {

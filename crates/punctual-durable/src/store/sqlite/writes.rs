@@ -191,7 +191,7 @@ impl Write<'_> {
             let sql = "DELETE FROM punctual_job WHERE id = ?1 AND state = 5";
             if self.sql(self.connection.execute(sql, [id.as_i64()]))? == 1 {
                 purged += 1;
-                self.sql(self.forget_failures(*id))?;
+                self.sql(self.forget(*id))?;
             }
         }
         Ok(purged)
@@ -209,14 +209,21 @@ impl Write<'_> {
         for id in &old {
             let delete = self.connection.prepare_cached("DELETE FROM punctual_job WHERE id = ?1");
             self.sql(delete.and_then(|mut delete| delete.execute([id])))?;
-            self.sql(self.forget_failures(JobId::from_i64(*id)))?;
+            self.sql(self.forget(JobId::from_i64(*id)))?;
         }
         Ok(old.len())
     }
 
-    fn forget_failures(&self, id: JobId) -> Sql<()> {
-        let sql = "DELETE FROM punctual_failure WHERE job = ?1";
-        self.connection.prepare_cached(sql)?.execute([id.as_i64()]).map(drop)
+    /// Forgets what is kept beside a job.
+    fn forget(&self, id: JobId) -> Sql<()> {
+        for sql in [
+            "DELETE FROM punctual_failure WHERE job = ?1",
+            "DELETE FROM punctual_progress WHERE job = ?1",
+            "DELETE FROM punctual_log WHERE job = ?1",
+        ] {
+            self.connection.prepare_cached(sql)?.execute([id.as_i64()])?;
+        }
+        Ok(())
     }
 
     pub(super) fn set_queue(&self, queue: &str, change: &QueueChange) -> Result<()> {
@@ -243,6 +250,9 @@ impl Write<'_> {
 
     /// `may_claim`: whether the node has the file.
     pub(super) fn exchange(&self, node: NodeId, exchange: &Exchange, may_claim: bool) -> Result<Exchanged> {
+        for update in &exchange.updates {
+            self.sql(self.update(node, update))?;
+        }
         let mut followed = Vec::new();
         let record = |report| self.record(node, report, &mut followed);
         let recorded = exchange.reports.iter().map(record).collect::<Result<Vec<Recorded>>>()?;

@@ -71,6 +71,25 @@ CREATE TABLE punctual_failure (
     PRIMARY KEY (job, fence)
 ) WITHOUT ROWID;
 
+-- How far a job has come, by its own account.
+CREATE TABLE punctual_progress (
+    job        INTEGER PRIMARY KEY,
+    fence      INTEGER NOT NULL,
+    at         INTEGER NOT NULL,
+    millionths INTEGER NOT NULL,
+    message    TEXT NOT NULL
+);
+
+-- What its handlers have said.
+CREATE TABLE punctual_log (
+    job    INTEGER NOT NULL,
+    fence  INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    at     INTEGER NOT NULL,
+    line   TEXT NOT NULL,
+    PRIMARY KEY (job, fence, number)
+) WITHOUT ROWID;
+
 CREATE TABLE punctual_schedule (
     name       TEXT PRIMARY KEY,
     kind       TEXT NOT NULL,
