@@ -1,6 +1,7 @@
 //! The side that asks for jobs: enqueue, cancel, look.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
@@ -33,6 +34,9 @@ pub struct Client {
 }
 
 impl Client {
+    /// The most occurrences that one [`backfill`](Self::backfill) makes.
+    pub const MAX_BACKFILL: usize = 1_000;
+
     pub(crate) fn new(
         store: Arc<dyn Store>,
         registry: Arc<Registry>,
@@ -239,6 +243,73 @@ impl Client {
     /// If the store fails.
     pub fn trigger(&self, name: &str) -> Result<bool> {
         self.change_schedule(name, ScheduleChange::Trigger)
+    }
+
+    /// The nominal times of a schedule in a range, its end left out, whether they happened or not: what
+    /// [`backfill`](Self::backfill) would make of it.
+    ///
+    /// # Errors
+    /// If there is no such schedule, it has no times of its own (a fixed delay), there are more than
+    /// [`MAX_BACKFILL`](Self::MAX_BACKFILL), or the store fails.
+    pub fn occurrences(&self, name: &str, range: Range<SystemTime>) -> Result<Vec<Timestamp>> {
+        let all = self.store.schedules()?;
+        let Some(record) = all.iter().find(|record| record.definition.name == name) else {
+            return Err(Error::invalid(format!("no schedule is called {name:?}")));
+        };
+        let (from, until) = (range.start.into(), range.end.into());
+        let most = Self::MAX_BACKFILL;
+        match record.times(from, until, most + 1) {
+            None => Err(Error::invalid(format!(
+                "the schedule {name:?} has no times of its own: it is {}",
+                record.definition.cadence
+            ))),
+            Some(times) if times.len() > most => Err(Error::invalid(format!(
+                "the schedule {name:?} has more than {most} times between {from} and {until}"
+            ))),
+            Some(times) => Ok(times),
+        }
+    }
+
+    /// Lets the occurrences of a schedule in a range of the past happen now, all of them or none, each with its nominal
+    /// time; says which. It does not matter whether they happened before, whether the schedule is paused, or what is
+    /// alive: see [`occurrences`](Self::occurrences) first. While they are alive, they count as occurrences of the
+    /// schedule; the [limit](Self::limit) of their queue says how many run at once.
+    ///
+    /// ```
+    /// # use punctual::ManualClock;
+    /// # use punctual_durable::{Done, JobContext, Jobs, MemoryStore, Store, TimeSource};
+    /// # use std::{sync::Arc, sync::mpsc, time::Duration};
+    /// # let (clock, day) = (ManualClock::new(), Duration::from_secs(86_400));
+    /// # let builder = Jobs::on(Arc::new(MemoryStore::with_time(clock.clone()))).clock(clock.clone());
+    /// # let (sender, receiver) = mpsc::channel();
+    /// let jobs = builder
+    ///     .handle("report", move |_: (), cx: &JobContext| {
+    ///         sender.send(cx.series().unwrap().1)?;
+    ///         Ok(Done)
+    ///     })
+    ///     .start()?;
+    /// jobs.schedule("daily").every(day).job(()).save()?;
+    /// // The report has to be made again for the two days before.
+    /// let today = jobs.store().now().to_system_time().unwrap();
+    /// assert_eq!(jobs.backfill("daily", today - 2 * day..today)?.len(), 2);
+    /// assert_eq!(receiver.iter().take(2).count(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`occurrences`](Self::occurrences), and if the range is not over yet.
+    pub fn backfill(&self, name: &str, range: Range<SystemTime>) -> Result<Vec<Timestamp>> {
+        let times = self.occurrences(name, range)?;
+        let now = self.store.now();
+        if let Some(last) = times.last().filter(|last| **last > now) {
+            return Err(Error::invalid(format!(
+                "{last} has not come yet: the schedule {name:?} will see to it"
+            )));
+        }
+        if !times.is_empty() && !self.change_schedule(name, ScheduleChange::Backfill(times.clone()))? {
+            return Err(Error::invalid(format!("no schedule is called {name:?}")));
+        }
+        Ok(times)
     }
 
     /// Forgets a schedule. Jobs that it has made go on.

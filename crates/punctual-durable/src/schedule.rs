@@ -307,6 +307,43 @@ impl ScheduleRecord {
         times.into_iter().enumerate().filter_map(wanted).collect()
     }
 
+    /// The nominal times from `from` until before `until`, at most `most`, whether they happened or not. `None` for a
+    /// fixed delay, which has no times of its own.
+    ///
+    /// ```
+    /// use punctual_durable::{Cadence, NewJob, NewSchedule, ScheduleRecord, Timestamp};
+    ///
+    /// let noon = NewSchedule::new("noon", Cadence::cron("0 12 * * *", "UTC")?, NewJob::new("lunch", "{}"));
+    /// let record = ScheduleRecord::saved(noon, Timestamp::EPOCH);
+    /// let days = record.times(Timestamp::EPOCH, Timestamp::from_micros(2 * 86_400_000_000), 100).unwrap();
+    /// assert_eq!(days[1].to_string(), "1970-01-02T12:00:00.000000Z");
+    /// assert_eq!(days.len(), 2);
+    /// # Ok::<(), punctual_durable::Error>(())
+    /// ```
+    #[must_use]
+    pub fn times(&self, from: Timestamp, until: Timestamp, most: usize) -> Option<Vec<Timestamp>> {
+        match &self.definition.cadence {
+            Cadence::Delay(_) => None,
+            Cadence::Every(period) => {
+                // By 1 any of them tells the grid.
+                let known = self.next.or(self.last).or(self.definition.start)?;
+                let (origin, period) =
+                    (i128::from(known.as_micros()), period.as_micros().max(1).cast_signed());
+                // Rounded up; the origin itself may lie on either side.
+                let first = -(origin - i128::from(from.as_micros())).div_euclid(period);
+                let point = |n: i128| i64::try_from(origin + n * period).ok().map(Timestamp::from_micros);
+                let grid = (first..).map_while(point).take_while(|time| *time < until);
+                Some(grid.take(most).collect())
+            }
+            Cadence::Cron { expression, zone } => {
+                let cron = CronSchedule::parse(expression, zone).ok()?;
+                let before = Timestamp::from_micros(from.as_micros().saturating_sub(1));
+                let walk = std::iter::successors(next_after(&cron, before), |time| next_after(&cron, *time));
+                Some(walk.take_while(|time| *time < until).take(most).collect())
+            }
+        }
+    }
+
     // ---- what a store does to it, in its transactions
 
     /// Applies a firing that was decided on this version; says which occurrences happen, given how many are alive.
@@ -516,6 +553,28 @@ mod tests {
         assert!(error.is_invalid() && error.to_string().contains("FUNDAY"), "{error}");
         let error = Cadence::cron("0 9 * * *", "Europe/Belrin").unwrap_err();
         assert!(error.to_string().contains("Belrin"), "{error}");
+    }
+
+    #[test]
+    fn times_lie_on_the_grid_in_both_directions_and_are_bounded() {
+        let record = every(10, Missed::once());
+        let origin = record.next.unwrap();
+        let seconds = |from: i64, until: i64, most| {
+            let shift = |seconds: i64| Timestamp::from_micros(origin.as_micros() + seconds * 1_000_000);
+            let times = record.times(shift(from), shift(until), most).unwrap();
+            times.iter().map(|time| (time.as_micros() - origin.as_micros()) / 1_000_000).collect::<Vec<_>>()
+        };
+        assert_eq!(seconds(-20, 20, 99), [-20, -10, 0, 10], "the end is not part of it");
+        assert_eq!(seconds(-19, 11, 99), [-10, 0, 10]);
+        assert!(seconds(1, 10, 99).is_empty());
+        assert!(seconds(5, -5, 99).is_empty());
+        assert_eq!(seconds(-1_000_000, 20, 2), [-1_000_000, -999_990]);
+        let all = record.times(Timestamp::from_micros(i64::MIN), Timestamp::MAX, 3).unwrap();
+        assert_eq!(all.len(), 3);
+        assert!(record.times(Timestamp::MAX, Timestamp::MAX, 3).unwrap().is_empty());
+        let delay =
+            NewSchedule { cadence: Cadence::Delay(Duration::from_secs(1)), ..record.definition.clone() };
+        assert_eq!(ScheduleRecord::saved(delay, origin).times(origin, Timestamp::MAX, 3), None);
     }
 
     #[test]

@@ -123,6 +123,7 @@ macro_rules! conformance_tests {
             overlapping_occurrences_follow_the_policy
             a_fixed_delay_counts_from_the_end_of_the_last
             a_paused_schedule_makes_nothing_until_it_is_resumed
+            a_backfill_makes_the_occurrences_it_names
             schedules_are_seen_by_those_who_know_their_kind
             a_chain_goes_on_in_the_transaction_in_which_a_link_is_done
             follow_ups_are_accepted_once_and_only_from_the_holder

@@ -99,10 +99,11 @@ fn program(subject: &mut dyn Subject, seed: u64) {
             }
             87..89 => {
                 let name = format!("{prefix}s{}", random.u32(0..2));
-                let change = match random.u32(0..4) {
+                let change = match random.u32(0..5) {
                     0 => ScheduleChange::Pause("busy".to_owned()),
                     1 => ScheduleChange::Resume,
                     2 => ScheduleChange::Trigger,
+                    3 => ScheduleChange::Backfill(vec![ours.store.now(); random.usize(0..3)]),
                     _ => ScheduleChange::Remove,
                 };
                 let set = |side: &Side| side.store.set_schedule(&name, change.clone()).unwrap();

@@ -177,6 +177,28 @@ pub fn a_paused_schedule_makes_nothing_until_it_is_resumed(subject: &mut dyn Sub
     subject.verify();
 }
 
+/// All of them, once for each time one asks; and nothing else changes.
+pub fn a_backfill_makes_the_occurrences_it_names(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    hand.store.save_schedule(every_minute("s")).unwrap();
+    hand.store.set_schedule("s", ScheduleChange::Pause("why".to_owned())).unwrap();
+    let before = hand.only_schedule();
+    let now = hand.store.now();
+    let times = [3, 2, 1].map(|n| now.before(n * MINUTE));
+    assert!(hand.store.set_schedule("s", ScheduleChange::Backfill(times.to_vec())).unwrap());
+    assert_eq!(hand.only_schedule(), before);
+    let held = hand.sweep(9);
+    let made: Vec<_> = held.iter().map(|job| (job.series.clone(), job.due)).collect();
+    assert_eq!(made, times.map(|nominal| (Some(("s".to_owned(), nominal)), now)));
+    assert!(hand.store.set_schedule("s", ScheduleChange::Backfill(Vec::new())).unwrap());
+    assert!(!hand.store.set_schedule("none", ScheduleChange::Backfill(times.to_vec())).unwrap());
+    assert_eq!(hand.store.find(&Filter::new()).unwrap().len(), 3);
+    for job in held {
+        hand.report(&job, Verdict::Done);
+    }
+    subject.verify();
+}
+
 /// A node fires only what it can run; absence is dealt with as the schedule says.
 pub fn schedules_are_seen_by_those_who_know_their_kind(subject: &mut dyn Subject) {
     let hand = Hand::new(subject);

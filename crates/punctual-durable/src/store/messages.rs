@@ -116,6 +116,8 @@ pub enum ScheduleChange {
     Resume,
     /// One occurrence happens now, whatever else is alive.
     Trigger,
+    /// These occurrences happen now, in one transaction, whatever else is alive.
+    Backfill(Vec<Timestamp>),
     /// There is no such schedule any more; the jobs it made go on.
     Remove,
 }

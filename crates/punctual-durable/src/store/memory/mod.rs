@@ -245,6 +245,12 @@ impl Store for MemoryStore {
                 let record = record.clone();
                 state.occur(&record, now, now, now);
             }
+            ScheduleChange::Backfill(times) => {
+                let record = record.clone();
+                for nominal in times {
+                    state.occur(&record, nominal, now, now);
+                }
+            }
             ScheduleChange::Remove => {
                 state.schedules.remove(name);
             }

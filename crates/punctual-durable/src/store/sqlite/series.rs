@@ -120,8 +120,15 @@ impl Write<'_> {
             match change {
                 ScheduleChange::Pause(reason) => record.pause(reason, self.now),
                 ScheduleChange::Resume => record.resume(self.living(name)?, self.now),
+                ScheduleChange::Backfill(times) => {
+                    for nominal in times {
+                        self.occur(&record, nominal, self.now)?;
+                    }
+                    return Ok(true);
+                }
                 ScheduleChange::Trigger | ScheduleChange::Remove => {
                     self.occur(&record, self.now, self.now)?;
+                    return Ok(true);
                 }
             }
             self.put_schedule(&record)?;

@@ -1,0 +1,55 @@
+//! Occurrences that are made up for.
+
+mod bench;
+
+use std::time::SystemTime;
+
+use bench::{Bench, HOUR, Mail, SECOND, mail};
+use punctual_durable::{Client, Done, Filter, JobContext, Store};
+
+fn now(bench: &Bench) -> SystemTime {
+    bench.store.now().to_system_time().unwrap()
+}
+
+#[test]
+fn a_backfill_is_what_its_preview_says() {
+    let bench = Bench::new();
+    let jobs = bench.jobs().handle("mail", |_: Mail, _: &JobContext| Ok(Done)).start().unwrap();
+    jobs.schedule("hourly").every(HOUR).job(mail("a")).save().unwrap();
+    bench.clock.advance(HOUR / 2);
+    let range = now(&bench) - 5 * HOUR..now(&bench);
+    let preview = jobs.occurrences("hourly", range.clone()).unwrap();
+    assert_eq!(preview.len(), 5);
+    assert!(jobs.find(&Filter::new()).unwrap().is_empty(), "a preview does nothing");
+    assert_eq!(jobs.backfill("hourly", range).unwrap(), preview);
+    bench.clock.wait_until_idle();
+    let made = jobs.find(&Filter::new()).unwrap();
+    let nominal: Vec<_> = made.iter().map(|job| job.series.as_ref().unwrap().1).collect();
+    assert_eq!(nominal, preview);
+    assert!(made.iter().all(|job| job.state == punctual_durable::JobState::Done));
+    assert_eq!(jobs.backfill("hourly", now(&bench)..now(&bench)).unwrap(), []);
+    bench.end(jobs);
+}
+
+#[test]
+fn a_backfill_that_makes_no_sense_is_refused_with_a_reason_and_makes_nothing() {
+    let bench = Bench::new();
+    let jobs = bench.jobs().handle("mail", |_: Mail, _: &JobContext| Ok(Done)).start().unwrap();
+    jobs.schedule("often").every(SECOND).job(mail("a")).save().unwrap();
+    jobs.schedule("delay").with_delay(SECOND).job(mail("a")).save().unwrap();
+    jobs.pause_schedule("often", "test").unwrap();
+    jobs.pause_schedule("delay", "test").unwrap();
+    bench.clock.advance(HOUR);
+    let refused = |name, from, until| jobs.backfill(name, from..until).unwrap_err();
+    let now = now(&bench);
+    let error = refused("none", now - HOUR, now);
+    assert!(error.is_invalid() && error.to_string().contains("\"none\""), "{error}");
+    assert!(refused("delay", now - HOUR, now).to_string().contains("no times of its own"));
+    let error = refused("often", now - HOUR, now);
+    assert!(error.to_string().contains(&format!("more than {}", Client::MAX_BACKFILL)), "{error}");
+    assert!(refused("often", now - SECOND, now + HOUR / 60).to_string().contains("has not come yet"));
+    assert_eq!(jobs.find(&Filter::new()).unwrap(), []);
+    let most = u32::try_from(Client::MAX_BACKFILL).unwrap();
+    assert_eq!(jobs.occurrences("often", now - most * SECOND..now).unwrap().len(), Client::MAX_BACKFILL);
+    bench.end(jobs);
+}
