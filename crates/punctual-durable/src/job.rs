@@ -56,12 +56,26 @@ number! {
 }
 
 number! {
+    /// Names a store, for ever: random, so that two that were made apart never have the same. A copy of its files is
+    /// the same store.
+    StoreId, "store "
+}
+
+number! {
     /// Grows with every claim in a store. Whoever shows a smaller one to an external system comes from a claim
     /// that has been superseded.
     Fence, "fence "
 }
 
 impl NodeId {
+    /// A new random one.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(fastrand::i64(1..))
+    }
+}
+
+impl StoreId {
     /// A new random one.
     #[must_use]
     pub fn random() -> Self {
@@ -331,7 +345,8 @@ pub(crate) fn check_name(what: &str, name: &str, most: usize) -> Result<()> {
 ///  │  └────────────────────── retry by hand ─────────────┘
 ///  └── cancel ──▶ Cancelled ◀── cancel asked for, and obeyed
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum JobState {
     /// It waits for its time, or for room.
@@ -370,7 +385,7 @@ impl fmt::Display for JobState {
 }
 
 /// Everything a store knows of one job, at one moment.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct JobRecord {
     /// Its name.
@@ -452,7 +467,7 @@ impl JobRecord {
 }
 
 /// One failed attempt.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Failure {
     /// The claim it belonged to.

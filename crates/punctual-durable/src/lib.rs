@@ -69,13 +69,15 @@ mod schedule;
 mod schedule_builder;
 mod store;
 mod time;
+mod transfer;
 
 pub use client::{Client, NewJobBuilder};
 pub use context::{JobContext, Stop};
 pub use error::{Error, Result};
 pub use event::Event;
 pub use job::{
-    Due, Failure, Fence, JobId, JobRecord, JobState, Limits, NewJob, NodeId, OnConflict, OnLost, UniqueKey,
+    Due, Failure, Fence, JobId, JobRecord, JobState, Limits, NewJob, NodeId, OnConflict, OnLost, StoreId,
+    UniqueKey,
 };
 pub use jobs::{Jobs, JobsBuilder};
 pub use journal::{JobLog, LogLine, Progress, Update};
@@ -95,3 +97,4 @@ pub use store::{
     follow_ups, lost, refusal, settle,
 };
 pub use time::{SystemTimeSource, TimeSource, Timestamp};
+pub use transfer::{Cargo, Imported, MovingJob, export, import, transfer};

@@ -238,7 +238,7 @@ impl NewSchedule {
 }
 
 /// What a store knows of a schedule.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ScheduleRecord {
     /// What was saved.

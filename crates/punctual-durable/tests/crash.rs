@@ -198,6 +198,12 @@ impl Store for Fused {
     fn log(&self, id: JobId) -> Result<punctual_durable::JobLog> {
         self.store.log(id)
     }
+    fn identity(&self) -> Result<punctual_durable::StoreId> {
+        self.store.identity()
+    }
+    fn import(&self, cargo: punctual_durable::Cargo) -> Result<punctual_durable::Imported> {
+        self.store.import(cargo)
+    }
     fn queues(&self) -> Result<Vec<QueueRecord>> {
         self.store.queues()
     }

@@ -32,6 +32,7 @@ mod claiming;
 mod following;
 mod looking;
 mod model;
+mod moving;
 mod reporting;
 mod rescuing;
 mod scheduling;
@@ -52,6 +53,7 @@ pub use claiming::*;
 pub use following::*;
 pub use looking::*;
 pub use model::*;
+pub use moving::*;
 pub use reporting::*;
 pub use rescuing::*;
 pub use scheduling::*;
@@ -132,6 +134,10 @@ macro_rules! conformance_tests {
             what_a_handler_says_is_kept_in_order_and_once
             whoever_does_not_hold_a_job_says_nothing_of_it
             a_log_is_forgotten_with_its_job
+            a_copy_has_everything_once
+            a_job_that_moved_in_is_a_job_like_others
+            what_was_claimed_moves_in_as_lost
+            a_page_that_cannot_be_taken_in_leaves_nothing
             every_answer_is_that_of_the_memory_store
         }
     };

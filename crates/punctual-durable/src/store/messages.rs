@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Next, Verdict};
 use crate::job::{Fence, JobId, JobRecord, JobState, NewJob, NodeId};
 use crate::journal::Update;
@@ -83,7 +85,7 @@ pub enum QueueChange {
 }
 
 /// A queue and its settings.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct QueueRecord {
     /// Its name.

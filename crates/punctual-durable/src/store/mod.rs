@@ -74,10 +74,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::job::{Due, Failure, JobId, JobRecord, NewJob, NodeId};
+use crate::job::{Due, Failure, JobId, JobRecord, NewJob, NodeId, StoreId};
 use crate::journal::JobLog;
 use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
 use crate::time::Timestamp;
+use crate::transfer::{Cargo, Imported};
 
 pub use memory::MemoryStore;
 pub use messages::{
@@ -216,6 +217,23 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// If the store fails.
     fn queues(&self) -> Result<Vec<QueueRecord>>;
+
+    // ---- moving
+
+    /// Which store this is.
+    ///
+    /// # Errors
+    /// If the store fails.
+    fn identity(&self) -> Result<StoreId>;
+
+    /// Takes in a page from another store, all of it or nothing: jobs under new ids as
+    /// [`MovingJob::arrive`](crate::MovingJob::arrive) says, but for those up to the last that was taken in from there;
+    /// queues of which nothing has been set, and schedules whose name is free. Remembers the last job. See
+    /// [`transfer`](crate::transfer).
+    ///
+    /// # Errors
+    /// If something [makes no sense](Cargo::check), the unique key of a living job is taken, or the store fails.
+    fn import(&self, cargo: Cargo) -> Result<Imported>;
 
     // ---- for nodes
 

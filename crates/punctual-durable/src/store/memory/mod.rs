@@ -25,11 +25,12 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::job::{
-    Due, Failure, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, UniqueKey, check_name,
+    Due, Failure, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, StoreId, UniqueKey, check_name,
 };
 use crate::journal::JobLog;
 use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
 use crate::time::{SystemTimeSource, TimeSource, Timestamp};
+use crate::transfer::{Cargo, Imported};
 
 /// Jobs in memory. See [`Store`].
 ///
@@ -42,6 +43,7 @@ use crate::time::{SystemTimeSource, TimeSource, Timestamp};
 /// # Ok::<(), punctual_durable::Error>(())
 /// ```
 pub struct MemoryStore {
+    identity: StoreId,
     time: Box<dyn TimeSource>,
     state: Mutex<State>,
 }
@@ -56,7 +58,7 @@ impl MemoryStore {
     /// An empty store on another time of day, such as a [`ManualClock`](punctual::ManualClock).
     #[must_use]
     pub fn with_time(time: impl TimeSource) -> Self {
-        Self { time: Box::new(time), state: Mutex::default() }
+        Self { identity: StoreId::random(), time: Box::new(time), state: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -300,6 +302,16 @@ impl Store for MemoryStore {
 
     fn queues(&self) -> Result<Vec<QueueRecord>> {
         Ok(self.lock().queues.values().cloned().collect())
+    }
+
+    fn identity(&self) -> Result<StoreId> {
+        Ok(self.identity)
+    }
+
+    fn import(&self, cargo: Cargo) -> Result<Imported> {
+        cargo.check()?;
+        let now = self.now();
+        self.lock().import(cargo, now)
     }
 
     fn renew(&self, node: NodeId, lease: Duration) -> Result<Renewal> {

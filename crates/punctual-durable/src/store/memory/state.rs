@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 
 use crate::error::{Error, Result};
-use crate::job::{Due, Failure, Fence, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, UniqueKey};
+use crate::job::{
+    Due, Failure, Fence, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, StoreId, UniqueKey,
+};
 use crate::journal::{JobLog, LogLine, Update};
 use crate::lane::{Lane, share};
 use crate::schedule::{Firing, ScheduleRecord};
 use crate::store::{Enqueued, Next, QueueRecord, Recorded, Report, Ticket, follow_ups, refusal, settle};
 use crate::time::Timestamp;
+use crate::transfer::{Cargo, Imported, MovingJob};
 
 #[derive(Default)]
 pub(super) struct State {
@@ -23,6 +26,8 @@ pub(super) struct State {
     pub(super) queues: BTreeMap<String, QueueRecord>,
     pub(super) nodes: HashMap<NodeId, Timestamp>,
     pub(super) schedules: BTreeMap<String, ScheduleRecord>,
+    /// The last job that was taken in from each store.
+    pub(super) imported: BTreeMap<StoreId, JobId>,
     pub(super) last_id: i64,
     pub(super) last_fence: i64,
 }
@@ -248,6 +253,50 @@ impl State {
             }
             (true, _) => Recorded::Already,
         }
+    }
+
+    /// Takes in a page from another store; it has been checked.
+    pub(super) fn import(&mut self, cargo: Cargo, now: Timestamp) -> Result<Imported> {
+        let known = self.imported.get(&cargo.from).copied().unwrap_or(JobId::from_i64(i64::MIN));
+        let new: Vec<MovingJob> = cargo.jobs.into_iter().filter(|job| job.record.id > known).collect();
+        let upto = new.last().map_or(known, |job| job.record.id);
+        let arrived: Vec<MovingJob> = (new.into_iter().zip(self.last_id + 1..))
+            .map(|(job, id)| job.arrive(JobId::from_i64(id), now))
+            .collect();
+        // All or nothing: whether a key is taken is known before the first is taken in.
+        let mut keys = BTreeSet::new();
+        for job in arrived.iter().map(|job| &job.record).filter(|job| !job.state.is_over()) {
+            if let Some(key) = &job.unique
+                && (self.keys.contains_key(key) || !keys.insert(key))
+            {
+                return Err(Error::conflict(format!("the unique key {key:?} belongs to another job here")));
+            }
+        }
+        let jobs = arrived.len();
+        for MovingJob { record, failures, log } in arrived {
+            self.last_id = record.id.as_i64();
+            self.last_fence = self.last_fence.max(record.fence.as_i64());
+            self.queues.entry(record.queue.clone()).or_insert_with(|| plain_queue(&record.queue));
+            if !failures.is_empty() {
+                self.failures.insert(record.id, failures);
+            }
+            if log != JobLog::default() {
+                self.logs.insert(record.id, log);
+            }
+            self.put(record);
+        }
+        for queue in cargo.queues {
+            let here = self.queues.entry(queue.name.clone()).or_insert_with(|| plain_queue(&queue.name));
+            if here.paused.is_none() && here.limit.is_none() {
+                *here = queue;
+            }
+        }
+        let before = self.schedules.len();
+        for schedule in cargo.schedules {
+            self.schedules.entry(schedule.definition.name.clone()).or_insert(schedule);
+        }
+        self.imported.insert(cargo.from, upto);
+        Ok(Imported::new(jobs, self.schedules.len() - before, upto))
     }
 
     /// How many more jobs of `queue` may be claimed.

@@ -25,6 +25,7 @@
 //! the dead by partial indexes. *Asynchronous commits:* they would lose the last jobs in a power cut, silently.
 
 mod bell;
+mod import;
 mod journal;
 mod lines;
 mod owner;
@@ -52,10 +53,11 @@ use super::{
     Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket,
 };
 use crate::error::{Error, Result};
-use crate::job::{Due, Failure, Fence, JobId, JobRecord, NewJob, NodeId, check_name};
+use crate::job::{Due, Failure, Fence, JobId, JobRecord, NewJob, NodeId, StoreId, check_name};
 use crate::journal::JobLog;
 use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
 use crate::time::{SystemTimeSource, TimeSource, Timestamp};
+use crate::transfer::{Cargo, Imported};
 
 /// What SQLite answers.
 type Sql<T> = rusqlite::Result<T>;
@@ -351,6 +353,18 @@ impl Store for SqliteStore {
             })?;
             queues.collect()
         })
+    }
+
+    fn identity(&self) -> Result<StoreId> {
+        self.read(|connection| {
+            let sql = "SELECT value FROM punctual_meta WHERE name = 'store'";
+            connection.prepare_cached(sql)?.query_row([], |row| row.get(0).map(StoreId::from_i64))
+        })
+    }
+
+    fn import(&self, cargo: Cargo) -> Result<Imported> {
+        cargo.check()?;
+        self.write_news(|write| write.import(cargo))
     }
 
     fn renew(&self, node: NodeId, _lease: Duration) -> Result<Renewal> {

@@ -56,7 +56,7 @@ impl Write<'_> {
         Ok(found.flatten())
     }
 
-    fn put_schedule(&self, record: &ScheduleRecord) -> Sql<()> {
+    pub(super) fn put_schedule(&self, record: &ScheduleRecord) -> Sql<()> {
         let sql = "INSERT OR REPLACE INTO punctual_schedule (name, kind, definition, next, last, owed, version, \
                    paused_at, paused_for) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         let definition = serde_json::to_string(&record.definition)

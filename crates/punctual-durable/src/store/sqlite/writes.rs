@@ -63,7 +63,7 @@ impl Write<'_> {
     }
 
     /// The living job that has this key.
-    fn holder(&self, key: &str) -> Sql<Option<JobId>> {
+    pub(super) fn holder(&self, key: &str) -> Sql<Option<JobId>> {
         let sql = "SELECT id FROM punctual_job WHERE uniq = ?1 AND uniq IS NOT NULL AND state < 2";
         self.connection
             .prepare_cached(sql)?
@@ -96,7 +96,7 @@ impl Write<'_> {
         Ok(JobId::from_i64(self.connection.last_insert_rowid()))
     }
 
-    fn line(&self, job: &NewJob) -> Sql<i64> {
+    pub(super) fn line(&self, job: &NewJob) -> Sql<i64> {
         let lane = i64::try_from(job.lane.index()).unwrap_or(0);
         let key = params![job.queue, job.kind, lane];
         let sql = "SELECT id FROM punctual_line WHERE queue = ?1 AND kind = ?2 AND lane = ?3";

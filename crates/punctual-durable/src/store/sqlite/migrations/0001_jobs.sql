@@ -1,10 +1,13 @@
--- Numbers, by name: the version of these tables, and the last fence.
+-- Numbers, by name: the version of these tables, the last fence, the id of this store, and the last job that was taken
+-- in from each other store.
 CREATE TABLE punctual_meta (
     name  TEXT PRIMARY KEY,
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 INSERT INTO punctual_meta (name, value) VALUES ('fence', 0);
+-- Random, and not negative.
+INSERT INTO punctual_meta (name, value) VALUES ('store', (random() >> 1) & 9223372036854775807);
 
 CREATE TABLE punctual_queue (
     name        TEXT PRIMARY KEY,

@@ -1,0 +1,181 @@
+//! Properties of stores that are copied, in and out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::{Clock, ManualClock};
+
+use super::{Hand, Subject, in_seconds, job, kinds};
+use crate::job::{Due, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, OnLost, StoreId};
+use crate::journal::{LogLine, Progress, Update};
+use crate::schedule::{Cadence, NewSchedule};
+use crate::store::{Exchange, Filter, MemoryStore, QueueChange, ScheduleChange, Store, Verdict};
+use crate::transfer::{Cargo, MovingJob, export, import, transfer};
+
+/// A store in memory whose clock shows what that of the subject shows.
+fn beside(subject: &dyn Subject) -> Arc<MemoryStore> {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_nanos(subject.clock().now().as_nanos()));
+    Arc::new(MemoryStore::with_time(clock))
+}
+
+fn node_on(store: Arc<dyn Store>) -> Hand {
+    let hand = Hand { store, node: NodeId::random() };
+    hand.renew();
+    hand
+}
+
+/// Jobs in every state but claimed, with everything that can be kept of them.
+fn furnish(hand: &Hand) {
+    for verdict in [
+        Verdict::Done,
+        Verdict::Discard { reason: "moot".to_owned() },
+        Verdict::Fail { error: "no".to_owned() },
+        Verdict::Retry { after: Duration::from_secs(60), error: "not yet".to_owned() },
+        Verdict::Cancelled,
+    ] {
+        let held = hand.hold(job().unique(format!("{verdict:?}"), OnConflict::Reject).then(job().queue("b")));
+        let now = hand.store.now();
+        let said = Update {
+            progress: Some(Progress::new(held.fence, now, 5, "some")),
+            lines: vec![LogLine::new(held.fence, 0, now, "a line")],
+            ..Update::new(held.id, held.fence)
+        };
+        hand.exchange(Exchange::new(kinds()).updates(vec![said]));
+        hand.report(&held, verdict);
+        for follow_up in hand.store.find(&Filter::new().parent(held.id)).unwrap() {
+            hand.store.cancel(vec![follow_up.id]).unwrap();
+        }
+    }
+    hand.add(NewJob::new("foreign", "'\0\u{1f980}").queue("c").due(in_seconds(60)));
+    hand.store.set_queue("a", QueueChange::Limit(Some(3))).unwrap();
+    hand.store.set_queue("b", QueueChange::Pause("why".to_owned())).unwrap();
+    let schedule = |name| NewSchedule::new(name, Cadence::Every(Duration::from_secs(60)), job());
+    hand.store.save_schedule(schedule("s")).unwrap();
+    hand.store.save_schedule(schedule("t")).unwrap();
+    hand.store.set_schedule("t", ScheduleChange::Pause("why".to_owned())).unwrap();
+    hand.store.set_schedule("s", ScheduleChange::Backfill(vec![hand.store.now()])).unwrap();
+}
+
+/// All there is in a store, but for what is its own: ids and owners.
+fn contents(store: &dyn Store) -> String {
+    let jobs: Vec<_> = (store.find(&Filter::new().limit(9_999)).unwrap().into_iter())
+        .map(|record| {
+            let (failures, log) = (store.failures(record.id).unwrap(), store.log(record.id).unwrap());
+            (JobRecord { id: JobId::from_i64(0), owner: None, parent: None, ..record }, failures, log)
+        })
+        .collect();
+    format!("{jobs:#?} {:#?} {:#?}", store.queues().unwrap(), store.schedules().unwrap())
+}
+
+/// In and out, directly and through a file: nothing is lost, and nothing comes twice.
+pub fn a_copy_has_everything_once(subject: &mut dyn Subject) {
+    let source = beside(subject);
+    furnish(&node_on(source.clone()));
+    let store = subject.store();
+    let count = source.find(&Filter::new()).unwrap().len();
+    let copied = transfer(&*source, &*store).unwrap();
+    assert_eq!((copied.jobs, copied.schedules), (count, 2));
+    assert_eq!(contents(&*store), contents(&*source));
+    let again = transfer(&*source, &*store).unwrap();
+    assert_eq!((again.jobs, again.schedules, again.upto), (0, 0, copied.upto));
+
+    let (back, read) = (beside(subject), beside(subject));
+    transfer(&*store, &*back).unwrap();
+    let mut file = Vec::new();
+    export(&*store, &mut file).unwrap();
+    import(file.as_slice(), &*read).unwrap();
+    for copy in [back, read] {
+        assert_eq!(contents(&*copy), contents(&*source));
+        copy.verify();
+    }
+    subject.verify();
+    assert_ne!(store.identity().unwrap(), source.identity().unwrap());
+    assert!(transfer(&*store, &*store).unwrap_err().is_invalid());
+    assert!(import(file.as_slice(), &*store).unwrap_err().is_invalid());
+    let identity = store.identity().unwrap();
+    drop(store);
+    subject.crash();
+    assert_eq!(subject.store().identity().unwrap(), identity, "a store stays the same for ever");
+}
+
+/// What was taken in is a job like others: it is run, and fences go on growing.
+pub fn a_job_that_moved_in_is_a_job_like_others(subject: &mut dyn Subject) {
+    let source = beside(subject);
+    let old = node_on(source.clone());
+    let first = old.hold(job().unique("k", OnConflict::Reject).then(job()));
+    old.report(&first, Verdict::Release);
+    let hand = Hand::new(subject);
+    let own = hand.add(job().due(Due::After(Duration::from_secs(60))));
+    transfer(&*source, &*hand.store).unwrap();
+    let held = hand.sweep(9).pop().expect("it is due");
+    assert_ne!(held.id, own);
+    assert!(held.fence > first.fence, "whoever remembers the old fence accepts the new one");
+    assert_eq!((held.attempt, held.payload.as_deref()), (1, Some("{}")));
+    let error = hand.store.enqueue(vec![job().unique("k", OnConflict::Reject)]).unwrap_err();
+    assert!(error.is_conflict());
+    hand.report(&held, Verdict::Done);
+    assert_eq!(hand.store.find(&Filter::new().parent(held.id)).unwrap().len(), 1, "its chain came along");
+    // Run, and forgotten: it does not come again.
+    subject.clock().advance(Duration::from_secs(1));
+    hand.store.trim(hand.store.now(), 9).unwrap();
+    assert_eq!(transfer(&*source, &*hand.store).unwrap().jobs, 0);
+    source.enqueue(vec![job(), job()]).unwrap();
+    assert_eq!(transfer(&*source, &*hand.store).unwrap().jobs, 2, "only what is new");
+    subject.verify();
+}
+
+/// As if its node had died.
+pub fn what_was_claimed_moves_in_as_lost(subject: &mut dyn Subject) {
+    let source = beside(subject);
+    let old = node_on(source.clone());
+    let rerun = old.hold(job());
+    let fail = old.hold(NewJob { limits: crate::Limits { on_lost: OnLost::Fail, ..rerun.limits }, ..job() });
+    let asked = old.hold(job());
+    source.cancel(vec![asked.id]).unwrap();
+    let hand = Hand::new(subject);
+    transfer(&*source, &*hand.store).unwrap();
+    let found = hand.store.find(&Filter::new()).unwrap();
+    let seen: Vec<_> = found.iter().map(|job| (job.state, job.attempt, job.crashes, job.owner)).collect();
+    let expected = [
+        (JobState::Scheduled, 0, 1, None),
+        (JobState::Dead, fail.attempt, 1, None),
+        (JobState::Cancelled, asked.attempt, 1, None),
+    ];
+    assert_eq!(seen, expected);
+    assert!(hand.store.failures(found[0].id).unwrap()[0].message.contains("died"));
+    assert_eq!((found[2].payload.as_deref(), found[2].finished), (None, Some(hand.store.now())));
+    assert_eq!(hand.sweep_ids(9), [found[0].id]);
+    subject.verify();
+}
+
+/// Invariant 2: a page is taken in as a whole or not at all, and can be sent again.
+pub fn a_page_that_cannot_be_taken_in_leaves_nothing(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let taken = store.enqueue(vec![job().unique("k", OnConflict::Keep)]).unwrap()[0].id();
+    let now = store.now();
+    let from = StoreId::random();
+    let moving = |id: i64, new: NewJob| MovingJob {
+        record: JobRecord::accepted(JobId::from_i64(id), new, now),
+        failures: Vec::new(),
+        log: crate::JobLog::default(),
+    };
+    let page = |jobs: Vec<MovingJob>| Cargo { jobs, ..Cargo::new(from) };
+    let clash =
+        page(vec![moving(1, job()), moving(2, job().unique("k", OnConflict::Keep)), moving(3, job())]);
+    let error = store.import(clash.clone()).unwrap_err();
+    assert!(error.is_conflict() && error.to_string().contains("\"k\""), "{error}");
+    let bad = page(vec![moving(1, job()), moving(2, NewJob::new("", "{}"))]);
+    let error = store.import(bad).unwrap_err();
+    assert!(error.is_invalid() && error.to_string().contains("job 2"), "{error}");
+    assert!(store.import(page(vec![moving(2, job()), moving(1, job())])).unwrap_err().is_invalid());
+    assert_eq!(store.find(&Filter::new()).unwrap().len(), 1);
+    store.cancel(vec![taken]).unwrap();
+    assert_eq!(store.import(clash).unwrap().jobs, 3, "when the key is free");
+    // A page that overlaps with what is known, as after an answer that was lost.
+    let more = store.import(page(vec![moving(3, job()), moving(4, job())])).unwrap();
+    assert_eq!((more.jobs, more.upto), (1, JobId::from_i64(4)));
+    assert_eq!(store.import(Cargo::new(from)).unwrap().upto, JobId::from_i64(4));
+    assert_eq!(store.find(&Filter::new()).unwrap().len(), 5);
+    subject.verify();
+}

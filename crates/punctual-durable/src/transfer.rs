@@ -1,0 +1,327 @@
+//! Jobs that move from one store to another: to grow up, to make a backup, to look at a copy.
+//!
+//! Everything goes in pages, by id: a job with its failures and its log, then queues and schedules. The store that takes
+//! a page in remembers, in the same transaction, up to which id it has taken jobs from that store. So a copy that was
+//! interrupted anywhere, or is simply made again, goes on where it was: no job is lost, and none comes twice, even if it
+//! has long been run and forgotten there.
+//!
+//! # What is carried over
+//! Jobs, alive and over, with payload, unique key, due time, attempts, what follows them, failures and log; queues with
+//! their settings, schedules with their next time and pauses, where the name is not known yet. Jobs get new ids; the link
+//! from a job to the one it follows is not kept, nor are statistics. Fences go on from the greatest that was carried
+//! over, so that external systems can go on comparing them.
+//!
+//! # What was claimed
+//! The nodes of the old store should have left before: what changes there behind the copy is not copied. A job that is
+//! claimed all the same is carried over as if its node had died (see [`OnLost`](crate::OnLost)): it is run again
+//! by the new store, or dead there.
+//!
+//! # Keys
+//! A living job whose unique key belongs to a living job of the new store stops the copy with a
+//! [conflict](Error::is_conflict); nothing of its page is taken. When one of the two is over, the copy can go on.
+//!
+//! # Paths not taken
+//! *Ids that stay:* the new store may have jobs already. *A table of all ids that were taken in:* it would have to be
+//! kept for ever, where one number does.
+
+use std::io::{BufRead, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::job::{Failure, JobId, JobRecord, NewJob, StoreId, UniqueKey};
+use crate::journal::JobLog;
+use crate::schedule::ScheduleRecord;
+use crate::store::{Filter, QueueRecord, Store, lost};
+use crate::time::Timestamp;
+use crate::{JobState, OnConflict};
+
+/// Jobs in one page.
+const PAGE: usize = 100;
+
+/// The form of exported files.
+const FORMAT: u32 = 1;
+
+/// A job on its way, with everything that is kept of it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct MovingJob {
+    /// The job as the old store had it.
+    pub record: JobRecord,
+    /// Its failed attempts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failure>,
+    /// What its handlers have said.
+    #[serde(default)]
+    pub log: JobLog,
+}
+
+impl MovingJob {
+    /// Whether a store may take it in. Every store asks before it does anything.
+    ///
+    /// # Errors
+    /// As [`NewJob::check`], with the id of the job.
+    pub fn check(&self) -> Result<()> {
+        let JobRecord { kind, queue, limits, then, .. } = self.record.clone();
+        let unique = self.record.unique.clone().map(|key| UniqueKey { key, on_conflict: OnConflict::Reject });
+        let payload = self.record.payload.clone().unwrap_or_default();
+        let job = NewJob { queue, unique, limits, then, ..NewJob::new(kind, payload) };
+        let wrong = |error: Error| {
+            Error::invalid(format!("job {} cannot be taken in", self.record.id)).with_source(error)
+        };
+        job.check().map_err(wrong)
+    }
+
+    /// The job as the new store keeps it under its `id`: nobody holds it.
+    #[must_use]
+    pub fn arrive(self, id: JobId, now: Timestamp) -> Self {
+        let Self { mut record, mut failures, log } = self;
+        if record.state == JobState::Claimed {
+            let next = lost(&record, now);
+            let error = next.failure.unwrap_or_default();
+            failures.push(Failure::new(record.fence, record.attempt, now, error.clone()));
+            (record.state, record.due, record.note) = (next.state, next.due, Some(error));
+            (record.attempt, record.crashes) = (next.attempt, next.crashes);
+            record.finished = next.state.is_over().then_some(now);
+        }
+        (record.id, record.owner, record.parent, record.cancel_requested) = (id, None, None, false);
+        if record.state.is_over() {
+            record.finished = record.finished.or(Some(now));
+            record.payload = record.payload.filter(|_| record.state == JobState::Dead);
+        } else {
+            record.payload = Some(record.payload.unwrap_or_default());
+            record.finished = None;
+        }
+        Self { record, failures, log }
+    }
+}
+
+/// A page on its way to a store.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Cargo {
+    /// Where it comes from.
+    pub from: StoreId,
+    /// Jobs, by id. Those up to the last that was taken in from there are passed over.
+    pub jobs: Vec<MovingJob>,
+    /// Queues; those whose settings are known are passed over.
+    pub queues: Vec<QueueRecord>,
+    /// Schedules; those whose name is taken are passed over.
+    pub schedules: Vec<ScheduleRecord>,
+}
+
+impl Cargo {
+    /// An empty page.
+    #[must_use]
+    pub fn new(from: StoreId) -> Self {
+        Self { from, jobs: Vec::new(), queues: Vec::new(), schedules: Vec::new() }
+    }
+
+    /// Whether a store may take it in.
+    ///
+    /// # Errors
+    /// If something of it makes no sense, or the jobs are not in order.
+    pub fn check(&self) -> Result<()> {
+        if !self.jobs.is_sorted_by(|a, b| a.record.id < b.record.id) {
+            return Err(Error::invalid("jobs to be taken in are not in the order of their ids"));
+        }
+        self.jobs.iter().try_for_each(MovingJob::check)?;
+        self.queues
+            .iter()
+            .try_for_each(|queue| crate::job::check_name("queue", &queue.name, NewJob::MAX_NAME))?;
+        self.schedules.iter().try_for_each(|schedule| schedule.definition.check())
+    }
+}
+
+/// What became of a [`Cargo`], or of all of a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Imported {
+    /// Jobs taken in.
+    pub jobs: usize,
+    /// Schedules taken in.
+    pub schedules: usize,
+    /// The last job of that store that has ever been taken in.
+    pub upto: JobId,
+}
+
+impl Imported {
+    /// An answer.
+    #[must_use]
+    pub fn new(jobs: usize, schedules: usize, upto: JobId) -> Self {
+        Self { jobs, schedules, upto }
+    }
+
+    fn add(&mut self, page: Self) {
+        self.jobs += page.jobs;
+        self.schedules += page.schedules;
+        self.upto = page.upto;
+    }
+}
+
+/// One page of jobs of a store, those after `after`.
+fn page(from: &dyn Store, after: Option<JobId>) -> Result<Vec<MovingJob>> {
+    let filter = Filter { after, ..Filter::new().limit(PAGE) };
+    let with = |record: JobRecord| {
+        let (failures, log) = (from.failures(record.id)?, from.log(record.id)?);
+        Ok(MovingJob { record, failures, log })
+    };
+    from.find(&filter)?.into_iter().map(with).collect()
+}
+
+/// Copies everything from one store to another that is not there yet; see the top of `transfer.rs` for what that means.
+///
+/// Stop the nodes of the old store first. If it is interrupted, call it again.
+///
+/// ```
+/// use punctual_durable::{MemoryStore, NewJob, Store, transfer};
+///
+/// let (old, new) = (MemoryStore::new(), MemoryStore::new());
+/// old.enqueue(vec![NewJob::new("mail", "{}").unique("m-1", Default::default())])?;
+/// assert_eq!(transfer(&old, &new)?.jobs, 1);
+/// assert_eq!(transfer(&old, &new)?.jobs, 0, "it is there already");
+/// # Ok::<(), punctual_durable::Error>(())
+/// ```
+///
+/// # Errors
+/// If both are the same store, a unique key is taken in the new one, or one of them fails. What was copied before is
+/// there, and is not copied again.
+pub fn transfer(from: &dyn Store, to: &dyn Store) -> Result<Imported> {
+    let source = from.identity()?;
+    if source == to.identity()? {
+        return Err(Error::invalid(format!("{source:?} cannot be copied to itself")));
+    }
+    let mut all = to.import(Cargo::new(source))?;
+    loop {
+        let jobs = page(from, Some(all.upto))?;
+        if jobs.is_empty() {
+            break;
+        }
+        all.add(to.import(Cargo { jobs, ..Cargo::new(source) })?);
+    }
+    // Schedules last: nodes that run already find the occurrences that are alive.
+    all.add(to.import(Cargo {
+        queues: from.queues()?,
+        schedules: from.schedules()?,
+        ..Cargo::new(source)
+    })?);
+    Ok(all)
+}
+
+/// One line of an exported file.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Line {
+    /// The first.
+    Punctual {
+        format: u32,
+        store: StoreId,
+    },
+    Job(Box<MovingJob>),
+    Queue(QueueRecord),
+    Schedule(Box<ScheduleRecord>),
+    /// The last: without it something is missing.
+    End {
+        jobs: u64,
+    },
+}
+
+/// Writes everything in a store as lines of JSON: first one that says what it is, then one for each job, queue and
+/// schedule, and one that says that it was all. Says how many jobs there were.
+///
+/// Payloads and keys are in it as they are.
+///
+/// # Errors
+/// If the store fails, or `to` does.
+pub fn export(from: &dyn Store, mut to: impl Write) -> Result<u64> {
+    let mut write = |line: &Line| {
+        let cannot =
+            |error: std::io::Error| Error::transient("cannot write what is exported").with_source(error);
+        let text = serde_json::to_string(line)
+            .map_err(|error| Error::broken("a record cannot be written as JSON").with_source(error))?;
+        writeln!(to, "{text}").map_err(cannot)
+    };
+    write(&Line::Punctual { format: FORMAT, store: from.identity()? })?;
+    let (mut after, mut count) = (None, 0);
+    loop {
+        let jobs = page(from, after)?;
+        if jobs.is_empty() {
+            break;
+        }
+        for job in jobs {
+            (after, count) = (Some(job.record.id), count + 1);
+            write(&Line::Job(Box::new(job)))?;
+        }
+    }
+    from.queues()?.into_iter().try_for_each(|queue| write(&Line::Queue(queue)))?;
+    from.schedules()?.into_iter().try_for_each(|schedule| write(&Line::Schedule(Box::new(schedule))))?;
+    write(&Line::End { jobs: count })?;
+    to.flush().map_err(|error| Error::transient("cannot write what is exported").with_source(error))?;
+    Ok(count)
+}
+
+/// Takes in what [`export`] has written, as [`transfer`] does.
+///
+/// ```
+/// use punctual_durable::{MemoryStore, NewJob, Store, export, import};
+///
+/// let (old, new) = (MemoryStore::new(), MemoryStore::new());
+/// old.enqueue(vec![NewJob::new("mail", "{}")])?;
+/// let mut file = Vec::new();
+/// export(&old, &mut file)?;
+/// assert_eq!(import(file.as_slice(), &new)?.jobs, 1);
+/// # Ok::<(), punctual_durable::Error>(())
+/// ```
+///
+/// # Errors
+/// If a line makes no sense, which is said with its number; if the last line is missing; and as [`transfer`].
+pub fn import(from: impl BufRead, to: &dyn Store) -> Result<Imported> {
+    let mut lines = (1_u64..).zip(from.lines()).map(|(number, line)| {
+        let line = line.map_err(|e| Error::transient(format!("cannot read line {number}")).with_source(e))?;
+        let line: Line = serde_json::from_str(&line)
+            .map_err(|error| Error::invalid(format!("line {number} makes no sense")).with_source(error))?;
+        Ok::<_, Error>((number, line))
+    });
+    let source = match lines.next().transpose()? {
+        Some((_, Line::Punctual { format: FORMAT, store })) => store,
+        Some((_, Line::Punctual { format, .. })) => {
+            return Err(Error::broken(format!(
+                "the file has format {format}, and this program knows {FORMAT}"
+            )));
+        }
+        _ => return Err(Error::invalid("the first line does not say that this is an export of punctual")),
+    };
+    if source == to.identity()? {
+        return Err(Error::invalid(format!("{source:?} cannot be copied to itself")));
+    }
+    let mut all = to.import(Cargo::new(source))?;
+    let mut cargo = Cargo::new(source);
+    let mut count = 0;
+    for line in lines {
+        match line? {
+            (_, Line::Job(job)) => {
+                count += 1;
+                cargo.jobs.push(*job);
+                if cargo.jobs.len() >= PAGE {
+                    let jobs = std::mem::take(&mut cargo.jobs);
+                    all.add(to.import(Cargo { jobs, ..Cargo::new(source) })?);
+                }
+            }
+            (_, Line::Queue(queue)) => cargo.queues.push(queue),
+            (_, Line::Schedule(schedule)) => cargo.schedules.push(*schedule),
+            (_, Line::End { jobs }) if jobs == count => {
+                all.add(to.import(cargo)?);
+                return Ok(all);
+            }
+            (number, Line::End { jobs }) => {
+                return Err(Error::invalid(format!(
+                    "line {number} speaks of {jobs} jobs, and there were {count}"
+                )));
+            }
+            (number, Line::Punctual { .. }) => {
+                return Err(Error::invalid(format!("line {number} begins another export")));
+            }
+        }
+    }
+    Err(Error::invalid(format!("the file ends in the middle, after {count} jobs")))
+}
