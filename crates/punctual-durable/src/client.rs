@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
+use crate::doctor::{self, Finding};
 use crate::error::{Error, Result};
 use crate::job::{Due, Failure, JobId, JobRecord, NewJob, OnConflict, OnLost};
 use crate::journal::{JobLog, Update};
@@ -17,8 +18,10 @@ use crate::registry::Registry;
 use crate::schedule::{NewSchedule, ScheduleRecord};
 use crate::schedule_builder::ScheduleBuilder;
 use crate::store::{
-    Cancelling, Enqueued, Filter, Moved, QueueChange, QueueRecord, Saved, ScheduleChange, Store, Ticket,
+    Cancelling, Density, Enqueued, Filter, Moved, QueueChange, QueueRecord, Saved, ScheduleChange, Store,
+    Ticket,
 };
+use crate::tally::{ErrorTally, RunTally};
 use crate::time::Timestamp;
 
 /// Talks to the store. Clones are cheap, and keep nothing running.
@@ -91,7 +94,7 @@ impl Client {
         Ok(answers)
     }
 
-    fn is_run_here(&self, kind: &str) -> bool {
+    pub(crate) fn is_run_here(&self, kind: &str) -> bool {
         self.registry.kind(kind).is_some_and(|kind| kind.run.is_some())
     }
 
@@ -337,6 +340,52 @@ impl Client {
         if let Some(node) = self.node.upgrade() {
             node.look_again();
         }
+    }
+
+    /// How many jobs come due in each of the next `steps` stretches of `width`: where a herd is seen before it comes.
+    ///
+    /// Up to a hundred thousand jobs of each line are looked at.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn upcoming(&self, width: Duration, steps: usize) -> Result<Density> {
+        self.store.upcoming(self.store.now(), width, steps, 100_000)
+    }
+
+    /// What nodes have counted since `since`: attempts by minute, kind and ending, with how late they began and how long
+    /// they ran. The last few seconds are not in it yet.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn tallies(&self, since: SystemTime) -> Result<Vec<RunTally>> {
+        self.store.tallies(since.into(), Timestamp::MAX)
+    }
+
+    /// Which errors there were since `since`: those that are the same but for numbers are counted together.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn errors(&self, since: SystemTime) -> Result<Vec<ErrorTally>> {
+        self.store.errors(since.into())
+    }
+
+    /// Looks for what is wrong, or may soon be: with the store itself, with queues, kinds and clocks. The worst comes
+    /// first. It may take long, and disturbs nobody.
+    ///
+    /// ```
+    /// # use punctual_durable::{Jobs, Severity};
+    /// let jobs = Jobs::open("memory:")?.start()?;
+    /// jobs.enqueue_as("mail", 7).send()?;
+    /// jobs.pause("default", "the server is down")?;
+    /// let worst = jobs.doctor()?.remove(0);
+    /// assert_eq!((worst.severity, worst.check), (Severity::Warning, "paused queue"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn doctor(&self) -> Result<Vec<Finding>> {
+        doctor::examine(self)
     }
 
     /// All queues and their settings.

@@ -54,6 +54,7 @@ mod client;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod context;
+mod doctor;
 mod error;
 mod event;
 mod job;
@@ -68,11 +69,13 @@ mod retry;
 mod schedule;
 mod schedule_builder;
 mod store;
+mod tally;
 mod time;
 mod transfer;
 
 pub use client::{Client, NewJobBuilder};
 pub use context::{JobContext, Stop};
+pub use doctor::{Finding, Severity};
 pub use error::{Error, Result};
 pub use event::Event;
 pub use job::{
@@ -92,9 +95,10 @@ pub use schedule_builder::ScheduleBuilder;
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;
 pub use store::{
-    Cancelling, Enqueued, Exchange, Exchanged, Filter, MemoryStore, Moved, Next, Peek, Peeked, QueueChange,
-    QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket, Verdict,
-    follow_ups, lost, refusal, settle,
+    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, MemoryStore, Moved, Next, Peek,
+    Peeked, QueueChange, QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Store,
+    Tenure, Ticket, Verdict, follow_ups, lost, refusal, settle,
 };
+pub use tally::{Ending, ErrorTally, RunTally, Spans, Tallies, fingerprint};
 pub use time::{SystemTimeSource, TimeSource, Timestamp};
 pub use transfer::{Cargo, Imported, MovingJob, export, import, transfer};

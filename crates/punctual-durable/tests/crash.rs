@@ -198,6 +198,27 @@ impl Store for Fused {
     fn log(&self, id: JobId) -> Result<punctual_durable::JobLog> {
         self.store.log(id)
     }
+    fn lines(&self) -> Result<Vec<punctual_durable::LineRecord>> {
+        self.store.lines()
+    }
+    fn upcoming(
+        &self,
+        from: Timestamp,
+        width: Duration,
+        steps: usize,
+        most: usize,
+    ) -> Result<punctual_durable::Density> {
+        self.store.upcoming(from, width, steps, most)
+    }
+    fn tallies(&self, from: Timestamp, until: Timestamp) -> Result<Vec<punctual_durable::RunTally>> {
+        self.store.tallies(from, until)
+    }
+    fn errors(&self, since: Timestamp) -> Result<Vec<punctual_durable::ErrorTally>> {
+        self.store.errors(since)
+    }
+    fn check(&self) -> Result<Vec<punctual_durable::Finding>> {
+        self.store.check()
+    }
     fn identity(&self) -> Result<punctual_durable::StoreId> {
         self.store.identity()
     }

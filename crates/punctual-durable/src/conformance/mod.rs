@@ -29,6 +29,7 @@
 
 mod accepting;
 mod claiming;
+mod counting;
 mod following;
 mod looking;
 mod model;
@@ -50,6 +51,7 @@ use crate::time::Timestamp;
 
 pub use accepting::*;
 pub use claiming::*;
+pub use counting::*;
 pub use following::*;
 pub use looking::*;
 pub use model::*;
@@ -138,6 +140,10 @@ macro_rules! conformance_tests {
             a_job_that_moved_in_is_a_job_like_others
             what_was_claimed_moves_in_as_lost
             a_page_that_cannot_be_taken_in_leaves_nothing
+            what_nodes_count_is_added_up
+            lines_tell_what_waits_where
+            the_density_of_what_comes_is_seen
+            a_check_finds_orphans_and_nothing_where_nothing_is
             every_answer_is_that_of_the_memory_store
         }
     };

@@ -8,8 +8,9 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::Node;
+use super::{Node, Outgoing};
 use crate::context::{JobContext, Signal, Stop};
 use crate::job::{JobRecord, NewJob};
 use crate::journal;
@@ -56,6 +57,7 @@ impl Attempt {
         let Some((run, backoff)) = node.handler(&job.kind) else { return };
         let (id, fence) = (job.id, job.fence);
         let limit = job.limits.timeout.map(|timeout| node.stop_later(timeout, id, fence));
+        let (late, began) = (node.store.now().since(job.due), node.now());
         let context = JobContext::new(job, Arc::clone(&self.signal), node.client());
         let payload = context.job().payload.clone().unwrap_or_default();
         let result = catch_unwind(AssertUnwindSafe(|| run(&payload, &context)));
@@ -63,12 +65,13 @@ impl Attempt {
         let result =
             result.unwrap_or_else(|panic| Err(JobError::from(format!("panicked: {}", message(panic)))));
         let verdict = judge(result, self.signal.raised(), backoff, context.attempt());
-        self.report(verdict, context.take_follow_ups());
+        let run = Some((late, node.now().since(began)));
+        self.report(verdict, context.take_follow_ups(), run);
     }
 
-    fn report(&mut self, verdict: Verdict, follow_ups: Vec<NewJob>) {
+    fn report(&mut self, verdict: Verdict, follow_ups: Vec<NewJob>, run: Option<(Duration, Duration)>) {
         if let Some(job) = self.job.take() {
-            self.node.report(job, verdict, follow_ups);
+            self.node.report(Outgoing { job, verdict, follow_ups, run });
         }
     }
 }
@@ -76,7 +79,7 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         let cancelled = self.signal.raised() == Some(Stop::Cancelled);
-        self.report(if cancelled { Verdict::Cancelled } else { Verdict::Release }, Vec::new());
+        self.report(if cancelled { Verdict::Cancelled } else { Verdict::Release }, Vec::new(), None);
     }
 }
 
@@ -119,7 +122,6 @@ pub(crate) fn message(panic: Box<dyn Any + Send>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_verdict_says_what_the_handler_meant() {

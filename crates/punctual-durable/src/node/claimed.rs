@@ -8,10 +8,9 @@ use punctual::{Tick, When};
 use super::attempt::Attempt;
 use super::{Held, LONGEST_AHEAD, LONGEST_WAIT, Node, Outgoing, Phase};
 use crate::context::{Signal, Stop};
-use crate::job::{JobRecord, NewJob};
+use crate::job::JobRecord;
 use crate::registry::Run;
 use crate::retry::Backoff;
-use crate::store::Verdict;
 
 impl Node {
     /// A job that the store has given us.
@@ -76,13 +75,14 @@ impl Node {
     }
 
     /// An attempt is over.
-    pub(super) fn report(&self, job: JobRecord, verdict: Verdict, follow_ups: Vec<NewJob>) {
+    pub(super) fn report(&self, report: Outgoing) {
         let store_now = self.store.now();
         let mut state = self.lock();
-        let held = state.held.remove(&job.id);
+        let held = state.held.remove(&report.job.id);
         // Others wait for it: the next occurrence, the next of the chain.
-        let awaited = job.series.is_some() || !job.then.is_empty() || !follow_ups.is_empty();
-        state.outbox.push(Outgoing { job, verdict, follow_ups });
+        let job = &report.job;
+        let awaited = job.series.is_some() || !job.then.is_empty() || !report.follow_ups.is_empty();
+        state.outbox.push(report);
         let waits = !awaited && state.may_wait(store_now, self.settings.concurrency);
         drop(state);
         drop(held);

@@ -7,17 +7,21 @@ use std::time::Duration;
 use punctual::Tick;
 
 use super::front::Plan;
-use super::{MOST_AHEAD, MOST_REPORTS, Node, Outgoing, Phase, panic_message};
+use super::{COUNT_EVERY, MOST_AHEAD, MOST_REPORTS, Node, Outgoing, Phase, State, panic_message};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::job::JobState;
 use crate::journal::Update;
 use crate::store::{Exchange, Exchanged, Recorded, Report, Ticket, Verdict};
+use crate::tally::Ending;
+use crate::time::Timestamp;
 
 /// What an exchange carries that must not be lost if it fails.
 pub(super) struct Sent {
     reports: Vec<Outgoing>,
     updates: Vec<Update>,
+    /// Whether it tells what the node has counted.
+    counts: bool,
 }
 
 impl Node {
@@ -30,8 +34,10 @@ impl Node {
         let (lead, reporting) = (state.lead(), !state.outbox.is_empty());
         let Plan { claims, sweep } = state.front.plan(store_now, lead, room, reporting);
         let count = state.outbox.len().min(state.batch);
-        let told = now >= state.tell_by || state.phase == Phase::Draining;
-        if count == 0 && claims.is_empty() && sweep == 0 && (state.heard.is_empty() || !told) {
+        let leaving = state.phase == Phase::Draining;
+        let tell = !state.heard.is_empty() && (leaving || now >= state.tell_by);
+        let count_now = state.counter.has_news() && (leaving || now >= state.count_by);
+        if count == 0 && claims.is_empty() && sweep == 0 && !tell && !count_now {
             return None;
         }
         // All of it, so that no report overtakes what was said before it.
@@ -44,12 +50,16 @@ impl Node {
         let mut exchange = Exchange::new(Arc::clone(&self.kinds)).claims(claims).sweep(sweep);
         exchange.reports = reports.iter().map(report).collect();
         exchange.updates.clone_from(&updates);
+        if count_now {
+            state.count_by = now.after(COUNT_EVERY);
+            exchange.tallies = state.counter.tell(store_now);
+        }
         if state.disown {
             // What waits to be reported is still ours.
             let ours = state.held.keys().copied().chain(state.outbox.iter().map(|out| out.job.id));
             exchange = exchange.disown_all_but(ours.collect());
         }
-        Some((Sent { reports, updates }, exchange))
+        Some((Sent { reports, updates, counts: count_now }, exchange))
     }
 
     pub(super) fn exchange(self: &Arc<Self>, sent: Sent, exchange: Exchange) -> Result<()> {
@@ -58,7 +68,7 @@ impl Node {
         match catch_unwind(AssertUnwindSafe(|| self.store.exchange(self.id, exchange))) {
             Ok(Ok(answer)) => {
                 let took = self.now().since(started);
-                self.settle(sent.reports, answer, took, claiming, swept);
+                self.settle(sent, answer, took, claiming, swept);
                 Ok(())
             }
             Ok(Err(error)) => {
@@ -75,7 +85,7 @@ impl Node {
 
     /// By 2.
     pub(super) fn put_back(&self, sent: Sent, error: &Error) {
-        let Sent { reports: mut sent, updates } = sent;
+        let Sent { reports: mut sent, updates, counts } = sent;
         let mut state = self.lock();
         state.disown = true;
         state.front.suspect_backlog();
@@ -86,14 +96,18 @@ impl Node {
             if !state.heard.is_empty() {
                 state.tell_by = Tick::ZERO;
             }
-        } else if updates.is_empty() {
+            if counts {
+                state.counter.untold();
+            }
+        } else if updates.is_empty() && !counts {
             if let [_] = sent.as_slice() {
                 // This very report cannot be recorded. Its job is disowned, and run again.
                 given_up = sent.pop();
             }
             state.batch = (sent.len() / 2).max(1);
         }
-        // Otherwise it may be what was said that the store refuses: it is dropped, and all reports are tried again.
+        // Otherwise it may be what was said or counted that the store refuses: it is dropped, and all reports are tried
+        // again.
         sent.append(&mut state.outbox);
         state.outbox = sent;
         drop(state);
@@ -104,15 +118,23 @@ impl Node {
 
     pub(super) fn settle(
         self: &Arc<Self>,
-        sent: Vec<Outgoing>,
+        sent: Sent,
         answer: Exchanged,
         took: Duration,
         claiming: bool,
         swept: bool,
     ) {
+        let Sent { reports: sent, counts, .. } = sent;
+        let (now, store_now) = (self.now(), self.store.now());
         let mut state = self.lock();
         state.disown = false;
         state.batch = MOST_REPORTS;
+        if counts {
+            state.counter.told();
+        }
+        if !state.counter.has_news() {
+            state.count_by = state.count_by.max(now.after(COUNT_EVERY));
+        }
         let finished = sent.iter().filter(|out| out.verdict != Verdict::Release).count();
         state.ahead = finished.saturating_mul(2).min(MOST_AHEAD);
         // Forgets a slow exchange within some dozen quick ones.
@@ -121,6 +143,7 @@ impl Node {
             state.front.learn(swept, answer.drained, answer.crowded);
         }
         for (out, recorded) in sent.iter().zip(&answer.recorded) {
+            state.count(out, *recorded, store_now);
             if let Recorded::Waits(due) = recorded {
                 let (id, lane) = (out.job.id, out.job.lane);
                 state.front.add(Ticket { id, version: out.job.version + 1, due: *due, lane });
@@ -154,6 +177,27 @@ impl Node {
             }
             Recorded::Already => {}
             Recorded::Stale => self.tell(&Event::Stale { id }),
+        }
+    }
+}
+
+impl State {
+    /// Counts an attempt whose end has been recorded.
+    fn count(&mut self, out: &Outgoing, recorded: Recorded, now: Timestamp) {
+        let ending = match (recorded, &out.verdict) {
+            (Recorded::Already | Recorded::Stale, _) | (_, Verdict::Release) => return,
+            (Recorded::Over(JobState::Done), _) => Ending::Done,
+            (Recorded::Over(JobState::Discarded), _) => Ending::Discarded,
+            (Recorded::Over(JobState::Cancelled), _) => Ending::Cancelled,
+            (Recorded::Over(_), _) => Ending::Dead,
+            (Recorded::Waits(_), Verdict::Snooze { .. }) => Ending::Snoozed,
+            (Recorded::Waits(_), _) => Ending::Retried,
+        };
+        if let Some((late, ran)) = out.run {
+            self.counter.run(now, &out.job.kind, ending, late, ran);
+        }
+        if let Verdict::Retry { error, .. } | Verdict::Fail { error } = &out.verdict {
+            self.counter.error(now, &out.job.kind, error);
         }
     }
 }

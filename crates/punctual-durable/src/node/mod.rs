@@ -66,6 +66,7 @@ use crate::registry::Registry;
 use crate::retry::Backoff;
 use crate::schedule::ScheduleRecord;
 use crate::store::{Store, Tenure, Ticket, Verdict};
+use crate::tally::Counter;
 use crate::time::Timestamp;
 
 /// Jobs claimed beyond the number of threads.
@@ -86,6 +87,8 @@ const TRIM_PAUSE: Duration = Duration::from_millis(50);
 const LEAD: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 /// How long what attempts say waits for an exchange that is made anyway.
 const LONGEST_UNTOLD: Duration = Duration::from_millis(250);
+/// How often a node tells what it has counted.
+const COUNT_EVERY: Duration = Duration::from_secs(10);
 /// How long a claimed job waits before the store's clock is looked at again.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Between attempts to reach a store that fails.
@@ -135,6 +138,9 @@ struct State {
     /// What attempts have said, and when it is to be sent at the latest.
     heard: HashMap<(JobId, Fence), Update>,
     tell_by: Tick,
+    /// What has happened, in numbers, and when that is to be sent at the latest.
+    counter: Counter,
+    count_by: Tick,
     /// Whether the store may have given us jobs that we do not know of.
     disown: bool,
     /// Reports that the next exchange may carry; halved when the store refuses them.
@@ -182,6 +188,8 @@ struct Outgoing {
     verdict: Verdict,
     /// What is to follow, if it is done.
     follow_ups: Vec<NewJob>,
+    /// How late the handler was called and how long it ran, if it was.
+    run: Option<(Duration, Duration)>,
 }
 
 impl Node {
@@ -208,6 +216,8 @@ impl Node {
             outbox: Vec::new(),
             heard: HashMap::new(),
             tell_by: Tick::MAX,
+            counter: Counter::default(),
+            count_by: Tick::ZERO,
             disown: false,
             batch: MOST_REPORTS,
             ahead: 0,
@@ -522,6 +532,9 @@ impl State {
             next = next.min(now);
         }
         next = next.min(self.tell_by);
+        if self.counter.has_news() {
+            next = next.min(self.count_by);
+        }
         let next = next.max(self.not_before);
         (next < Tick::MAX).then_some(next)
     }

@@ -1,6 +1,7 @@
 //! What is said between nodes, programs and stores: requests and answers, plain data.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +9,7 @@ use super::{Next, Verdict};
 use crate::job::{Fence, JobId, JobRecord, JobState, NewJob, NodeId};
 use crate::journal::Update;
 use crate::lane::Lane;
+use crate::tally::Tallies;
 use crate::time::Timestamp;
 
 /// What became of a job that was to be accepted.
@@ -94,6 +96,72 @@ pub struct QueueRecord {
     pub paused: Option<(Timestamp, String)>,
     /// How many of its jobs may be claimed at once.
     pub limit: Option<u32>,
+}
+
+/// A line in which jobs wait: those of one queue, kind and lane.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct LineRecord {
+    /// The queue.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+    /// How urgent its jobs are.
+    pub lane: Lane,
+    /// When the first of those that wait is or was due; `None` if none waits.
+    pub first_due: Option<Timestamp>,
+}
+
+impl LineRecord {
+    /// A line as a store knows it.
+    #[must_use]
+    pub fn new(
+        queue: impl Into<String>,
+        kind: impl Into<String>,
+        lane: Lane,
+        first_due: Option<Timestamp>,
+    ) -> Self {
+        Self { queue: queue.into(), kind: kind.into(), lane, first_due }
+    }
+}
+
+/// How many jobs come due when.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Density {
+    /// For each stretch of time, how many wait for an instant in it.
+    pub counts: Vec<u64>,
+    /// Whether there are more than were looked at: then the later counts are too small.
+    pub partial: bool,
+}
+
+impl Density {
+    /// The most stretches of time.
+    pub const MAX_STEPS: usize = 10_000;
+
+    /// Counts due times in `steps` stretches of `width` from `from` on. `dues` are in order, and `partial` says whether
+    /// there are more.
+    #[must_use]
+    pub fn of(dues: &[Timestamp], from: Timestamp, width: Duration, steps: usize, partial: bool) -> Self {
+        let mut counts = vec![0_u64; steps.min(Self::MAX_STEPS)];
+        for due in dues.iter().filter(|due| **due >= from) {
+            let step = due.since(from).as_micros() / width.as_micros().max(1);
+            if let Some(count) = usize::try_from(step).ok().and_then(|step| counts.get_mut(step)) {
+                *count += 1;
+            }
+        }
+        Self { counts, partial }
+    }
+
+    /// When the last of these stretches ends.
+    #[must_use]
+    pub fn end(from: Timestamp, width: Duration, steps: usize) -> Timestamp {
+        let steps = u32::try_from(steps.min(Self::MAX_STEPS)).unwrap_or(u32::MAX);
+        from.after(
+            Duration::from_micros(u64::try_from(width.as_micros().max(1)).unwrap_or(u64::MAX))
+                .saturating_mul(steps),
+        )
+    }
 }
 
 /// What became of a schedule that was saved.
@@ -309,6 +377,8 @@ pub struct Exchange {
     /// What attempts have said while they run. Heeded before the reports, as far as the node still holds the jobs; the
     /// others are passed over. The same again changes nothing.
     pub updates: Vec<Update>,
+    /// What the node has counted: totals, which replace those it sent before.
+    pub tallies: Tallies,
     /// What became of jobs it holds.
     pub reports: Vec<Report>,
     /// Whether whatever else it holds according to the store, beyond `holding`, is to be given back: asked for after
@@ -326,13 +396,28 @@ impl Exchange {
     /// An exchange that asks for nothing.
     #[must_use]
     pub fn new(kinds: Arc<[String]>) -> Self {
-        Self { updates: Vec::new(), reports: Vec::new(), disown: None, claims: Vec::new(), sweep: 0, kinds }
+        Self {
+            updates: Vec::new(),
+            tallies: Tallies::default(),
+            reports: Vec::new(),
+            disown: None,
+            claims: Vec::new(),
+            sweep: 0,
+            kinds,
+        }
     }
 
     /// Keeps what these attempts have said.
     #[must_use]
     pub fn updates(mut self, updates: Vec<Update>) -> Self {
         self.updates = updates;
+        self
+    }
+
+    /// Keeps these counts.
+    #[must_use]
+    pub fn tallies(mut self, tallies: Tallies) -> Self {
+        self.tallies = tallies;
         self
     }
 

@@ -73,17 +73,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::doctor::Finding;
 use crate::error::Result;
 use crate::job::{Due, Failure, JobId, JobRecord, NewJob, NodeId, StoreId};
 use crate::journal::JobLog;
 use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
+use crate::tally::{ErrorTally, RunTally};
 use crate::time::Timestamp;
 use crate::transfer::{Cargo, Imported};
 
 pub use memory::MemoryStore;
 pub use messages::{
-    Cancelling, Enqueued, Exchange, Exchanged, Filter, Moved, Peek, Peeked, QueueChange, QueueRecord,
-    Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Tenure, Ticket,
+    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, Peek, Peeked, QueueChange,
+    QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Tenure, Ticket,
 };
 pub use rules::{Next, Verdict, follow_ups, lost, refusal, settle};
 #[cfg(feature = "sqlite")]
@@ -140,7 +142,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// If the store fails.
     fn purge(&self, ids: Vec<JobId>) -> Result<usize>;
 
-    /// Forgets, oldest first, at most `most` jobs that were over before `before` (not dead ones); says how many.
+    /// Forgets, oldest first, at most `most` jobs that were over before `before` (not dead ones); says how many. Forgets
+    /// what nodes have counted before then, too.
     ///
     /// # Errors
     /// If the store fails.
@@ -217,6 +220,38 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// If the store fails.
     fn queues(&self) -> Result<Vec<QueueRecord>>;
+
+    /// All lines that have or had jobs, by queue, kind and lane. Costs a search in an index for each, however many jobs
+    /// there are.
+    ///
+    /// # Errors
+    /// If the store fails.
+    fn lines(&self) -> Result<Vec<LineRecord>>;
+
+    /// How many waiting jobs come due in each of `steps` stretches of `width` from `from` on; of those in each line no
+    /// more than the first `most` are looked at.
+    ///
+    /// # Errors
+    /// If the store fails.
+    fn upcoming(&self, from: Timestamp, width: Duration, steps: usize, most: usize) -> Result<Density>;
+
+    /// What nodes have counted in minutes that began from `from` until before `until`: the [sum](RunTally::sum).
+    ///
+    /// # Errors
+    /// If the store fails.
+    fn tallies(&self, from: Timestamp, until: Timestamp) -> Result<Vec<RunTally>>;
+
+    /// Errors of which the last was seen at `since` or later: the [sum](ErrorTally::sum).
+    ///
+    /// # Errors
+    /// If the store fails.
+    fn errors(&self, since: Timestamp) -> Result<Vec<ErrorTally>>;
+
+    /// Looks for damage and for what is out of place. May take long.
+    ///
+    /// # Errors
+    /// If the store fails: what is damaged is a finding.
+    fn check(&self) -> Result<Vec<Finding>>;
 
     // ---- moving
 

@@ -20,15 +20,17 @@ use std::time::Duration;
 use self::state::{Line, State, line_of, plain_queue, ticket_of};
 use super::rules::{lost, settle};
 use super::{
-    Cancelling, Enqueued, Exchange, Exchanged, Filter, Moved, Peek, Peeked, QueueChange, QueueRecord,
-    Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket, Verdict,
+    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, Peek, Peeked, QueueChange,
+    QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket, Verdict,
 };
+use crate::doctor::Finding;
 use crate::error::{Error, Result};
 use crate::job::{
     Due, Failure, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, StoreId, UniqueKey, check_name,
 };
 use crate::journal::JobLog;
 use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
+use crate::tally::{ErrorTally, RunTally};
 use crate::time::{SystemTimeSource, TimeSource, Timestamp};
 use crate::transfer::{Cargo, Imported};
 
@@ -198,6 +200,8 @@ impl Store for MemoryStore {
 
     fn trim(&self, before: Timestamp, most: usize) -> Result<usize> {
         let mut state = self.lock();
+        state.runs.retain(|_, tally| tally.minute >= before);
+        state.errors.retain(|_, tally| tally.last >= before);
         let old = |job: &&JobRecord| job.finished.is_some_and(|finished| finished < before);
         let mut ids: Vec<_> = state.history.values().filter(old).map(|job| (job.finished, job.id)).collect();
         ids.sort_unstable();
@@ -304,6 +308,47 @@ impl Store for MemoryStore {
         Ok(self.lock().queues.values().cloned().collect())
     }
 
+    fn lines(&self) -> Result<Vec<LineRecord>> {
+        let state = self.lock();
+        let line = |((queue, kind, lane), jobs): (&Line, &BTreeSet<(Timestamp, JobId)>)| {
+            LineRecord::new(queue.as_str(), kind.as_str(), *lane, jobs.first().map(|(due, _)| *due))
+        };
+        Ok(state.waiting.iter().map(line).collect())
+    }
+
+    fn upcoming(&self, from: Timestamp, width: Duration, steps: usize, most: usize) -> Result<Density> {
+        let until = Density::end(from, width, steps);
+        let state = self.lock();
+        let (mut dues, mut partial) = (Vec::new(), false);
+        for jobs in state.waiting.values() {
+            let mut window =
+                jobs.range((from, JobId::from_i64(i64::MIN))..).take_while(|(due, _)| *due < until);
+            dues.extend(window.by_ref().take(most).map(|(due, _)| *due));
+            partial |= window.next().is_some();
+        }
+        Ok(Density::of(&dues, from, width, steps, partial))
+    }
+
+    fn tallies(&self, from: Timestamp, until: Timestamp) -> Result<Vec<RunTally>> {
+        let state = self.lock();
+        let within = |tally: &&RunTally| tally.minute >= from && tally.minute < until;
+        Ok(RunTally::sum(state.runs.values().filter(within).cloned()))
+    }
+
+    fn errors(&self, since: Timestamp) -> Result<Vec<ErrorTally>> {
+        let state = self.lock();
+        Ok(ErrorTally::sum(state.errors.values().filter(|tally| tally.last >= since).cloned()))
+    }
+
+    fn check(&self) -> Result<Vec<Finding>> {
+        let now = self.now();
+        let state = self.lock();
+        let orphan = |id: &&JobId| !state.jobs[id].owner.is_some_and(|owner| state.is_alive(owner, now));
+        let orphans = state.claimed.iter().filter(orphan).count();
+        let found = |count| format!("{count} jobs are held by nodes that are dead, and wait to be rescued");
+        Ok((orphans > 0).then(|| Finding::warning("orphaned claims", found(orphans))).into_iter().collect())
+    }
+
     fn identity(&self) -> Result<StoreId> {
         Ok(self.identity)
     }
@@ -351,6 +396,7 @@ impl Store for MemoryStore {
     fn exchange(&self, node: NodeId, exchange: Exchange) -> Result<Exchanged> {
         let now = self.now();
         let mut state = self.lock();
+        state.count(node, exchange.tallies);
         exchange.updates.into_iter().for_each(|update| state.update(node, update));
         let mut followed = Vec::new();
         let record = |report| state.record(node, report, now, &mut followed);

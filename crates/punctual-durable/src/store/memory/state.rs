@@ -11,6 +11,7 @@ use crate::journal::{JobLog, LogLine, Update};
 use crate::lane::{Lane, share};
 use crate::schedule::{Firing, ScheduleRecord};
 use crate::store::{Enqueued, Next, QueueRecord, Recorded, Report, Ticket, follow_ups, refusal, settle};
+use crate::tally::{Ending, ErrorTally, RunTally, Tallies};
 use crate::time::Timestamp;
 use crate::transfer::{Cargo, Imported, MovingJob};
 
@@ -26,6 +27,8 @@ pub(super) struct State {
     pub(super) queues: BTreeMap<String, QueueRecord>,
     pub(super) nodes: HashMap<NodeId, Timestamp>,
     pub(super) schedules: BTreeMap<String, ScheduleRecord>,
+    pub(super) runs: BTreeMap<(Timestamp, NodeId, String, Ending), RunTally>,
+    pub(super) errors: BTreeMap<(Timestamp, NodeId, String, i64), ErrorTally>,
     /// The last job that was taken in from each store.
     pub(super) imported: BTreeMap<StoreId, JobId>,
     pub(super) last_id: i64,
@@ -196,6 +199,15 @@ impl State {
             if !log.lines.iter().rev().any(known) {
                 log.lines.push(line);
             }
+        }
+    }
+
+    pub(super) fn count(&mut self, node: NodeId, tallies: Tallies) {
+        for run in tallies.runs {
+            self.runs.insert((run.minute, node, run.kind.clone(), run.ending), run);
+        }
+        for error in tallies.errors {
+            self.errors.insert((error.hour, node, error.kind.clone(), error.fingerprint), error);
         }
     }
 

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use rusqlite::{Connection, params};
 
 use super::Sql;
+use super::rows::text;
 use crate::job::JobId;
 use crate::lane::Lane;
+use crate::store::LineRecord;
 use crate::time::Timestamp;
 
 /// The lines that a node may take from now.
@@ -164,4 +166,48 @@ fn claimed(connection: &Connection, queue: &str) -> Sql<usize> {
     )?;
     let count: i64 = statement.query_row([queue], |row| row.get(0))?;
     Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// All lines, and when the first job that waits in each is due.
+pub(super) fn all(connection: &Connection) -> Sql<Vec<LineRecord>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT l.queue, l.kind, l.lane, (SELECT min(due) FROM punctual_job WHERE line = l.id AND state = 0)
+         FROM punctual_line l ORDER BY l.queue, l.kind, l.lane",
+    )?;
+    let lines = statement.query_map([], |row| {
+        let lane = Lane::from_index(usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0));
+        let first = row.get::<_, Option<i64>>(3)?.map(Timestamp::from_micros);
+        let name = |column| Ok::<_, rusqlite::Error>(text(row.get_ref(column)?).unwrap_or_default());
+        Ok(LineRecord::new(name(0)?, name(1)?, lane, first))
+    })?;
+    lines.collect()
+}
+
+/// When the jobs that wait are due, from `from` until before `until`, at most `most` of each line; and whether there are
+/// more.
+pub(super) fn dues(
+    connection: &Connection,
+    from: Timestamp,
+    until: Timestamp,
+    most: usize,
+) -> Sql<(Vec<Timestamp>, bool)> {
+    let lines: Vec<i64> = connection
+        .prepare_cached("SELECT id FROM punctual_line")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Sql<_>>()?;
+    let mut statement = connection.prepare_cached(
+        "SELECT due FROM punctual_job INDEXED BY punctual_job_waiting
+         WHERE line = ?1 AND state = 0 AND due >= ?2 AND due < ?3 ORDER BY due LIMIT ?4",
+    )?;
+    let limit = i64::try_from(most.saturating_add(1)).unwrap_or(i64::MAX);
+    let (mut dues, mut partial) = (Vec::new(), false);
+    for line in lines {
+        let row = params![line, from.as_micros(), until.as_micros(), limit];
+        let found = statement.query_map(row, |row| row.get(0).map(Timestamp::from_micros))?;
+        let mut found = found.collect::<Sql<Vec<_>>>()?;
+        partial |= found.len() > most;
+        found.truncate(most);
+        dues.append(&mut found);
+    }
+    Ok((dues, partial))
 }

@@ -25,6 +25,7 @@
 //! the dead by partial indexes. *Asynchronous commits:* they would lose the last jobs in a power cut, silently.
 
 mod bell;
+mod check;
 mod import;
 mod journal;
 mod lines;
@@ -33,6 +34,7 @@ mod reports;
 mod rows;
 mod schema;
 mod series;
+mod tally;
 mod writer;
 mod writes;
 
@@ -49,13 +51,15 @@ use self::owner::Ownership;
 use self::writer::Writer;
 use self::writes::Write;
 use super::{
-    Cancelling, Enqueued, Exchange, Exchanged, Filter, Moved, Peek, Peeked, QueueChange, QueueRecord,
-    Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket,
+    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, Peek, Peeked, QueueChange,
+    QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket,
 };
+use crate::doctor::Finding;
 use crate::error::{Error, Result};
 use crate::job::{Due, Failure, Fence, JobId, JobRecord, NewJob, NodeId, StoreId, check_name};
 use crate::journal::JobLog;
 use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
+use crate::tally::{ErrorTally, RunTally};
 use crate::time::{SystemTimeSource, TimeSource, Timestamp};
 use crate::transfer::{Cargo, Imported};
 
@@ -353,6 +357,29 @@ impl Store for SqliteStore {
             })?;
             queues.collect()
         })
+    }
+
+    fn lines(&self) -> Result<Vec<LineRecord>> {
+        self.read(lines::all)
+    }
+
+    fn upcoming(&self, from: Timestamp, width: Duration, steps: usize, most: usize) -> Result<Density> {
+        let until = Density::end(from, width, steps);
+        let (dues, partial) = self.read(|connection| lines::dues(connection, from, until, most))?;
+        Ok(Density::of(&dues, from, width, steps, partial))
+    }
+
+    fn tallies(&self, from: Timestamp, until: Timestamp) -> Result<Vec<RunTally>> {
+        self.read(|connection| tally::runs(connection, from, until)).map(RunTally::sum)
+    }
+
+    fn errors(&self, since: Timestamp) -> Result<Vec<ErrorTally>> {
+        self.read(|connection| tally::errors(connection, since)).map(ErrorTally::sum)
+    }
+
+    fn check(&self) -> Result<Vec<Finding>> {
+        let (owner, known) = (self.ownership.node(), schema::known());
+        self.read(|connection| check::all(connection, owner, known))
     }
 
     fn identity(&self) -> Result<StoreId> {

@@ -65,6 +65,11 @@ impl Ownership {
         self.lock().as_ref().is_some_and(|held| held.node == node)
     }
 
+    /// The node that has the file through this value.
+    pub(super) fn node(&self) -> Option<NodeId> {
+        self.lock().as_ref().map(|held| held.node)
+    }
+
     /// Takes the file for `node`, unless another has it; says whether it has it now.
     pub(super) fn take(&self, node: NodeId) -> Result<bool> {
         let mut held = self.lock();

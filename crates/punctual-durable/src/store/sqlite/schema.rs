@@ -14,6 +14,11 @@ use crate::error::{Error, Result};
 
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_jobs.sql")];
 
+/// The version that this program knows.
+pub(super) fn known() -> usize {
+    MIGRATIONS.len()
+}
+
 /// How long a statement waits for other processes that write.
 const BUSY: Duration = Duration::from_secs(5);
 

@@ -198,6 +198,7 @@ impl Write<'_> {
     }
 
     pub(super) fn trim(&self, before: Timestamp, most: usize) -> Result<usize> {
+        self.sql(self.trim_counts(before))?;
         let sql = "SELECT id FROM punctual_job WHERE state IN (2, 3, 4) AND finished < ?1 \
                    ORDER BY finished, id LIMIT ?2";
         let old = || -> Sql<Vec<i64>> {
@@ -250,6 +251,7 @@ impl Write<'_> {
 
     /// `may_claim`: whether the node has the file.
     pub(super) fn exchange(&self, node: NodeId, exchange: &Exchange, may_claim: bool) -> Result<Exchanged> {
+        self.sql(self.count(node, &exchange.tallies))?;
         for update in &exchange.updates {
             self.sql(self.update(node, update))?;
         }

@@ -93,6 +93,30 @@ CREATE TABLE punctual_log (
     PRIMARY KEY (job, fence, number)
 ) WITHOUT ROWID;
 
+-- What each node has counted in each minute: how late attempts began, and how long they ran, in doublings from 125 µs.
+CREATE TABLE punctual_run (
+    minute INTEGER NOT NULL,
+    node   INTEGER NOT NULL,
+    kind   TEXT NOT NULL,
+    ending INTEGER NOT NULL,       -- 0 done, 1 retried, 2 dead, 3 discarded, 4 cancelled, 5 snoozed
+    late   TEXT NOT NULL,          -- JSON
+    ran    TEXT NOT NULL,          -- JSON
+    PRIMARY KEY (minute, node, kind, ending)
+) WITHOUT ROWID;
+
+-- And which errors it has seen in each hour.
+CREATE TABLE punctual_error (
+    hour        INTEGER NOT NULL,
+    node        INTEGER NOT NULL,
+    kind        TEXT NOT NULL,
+    fingerprint INTEGER NOT NULL,
+    example     TEXT NOT NULL,
+    first       INTEGER NOT NULL,
+    last        INTEGER NOT NULL,
+    count       INTEGER NOT NULL,
+    PRIMARY KEY (hour, node, kind, fingerprint)
+) WITHOUT ROWID;
+
 CREATE TABLE punctual_schedule (
     name       TEXT PRIMARY KEY,
     kind       TEXT NOT NULL,
