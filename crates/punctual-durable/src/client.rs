@@ -185,6 +185,11 @@ impl Client {
         self.store.log(id)
     }
 
+    /// A timer on the clock of this node; `None` when it is gone.
+    pub(crate) fn timer(&self, time: Duration) -> Option<punctual::Sleep> {
+        Some(self.node.upgrade()?.timer(time))
+    }
+
     /// An attempt on this node has something to say.
     pub(crate) fn tell(&self, update: Update) {
         if let Some(node) = self.node.upgrade() {

@@ -1,8 +1,10 @@
-//! What a handler knows of its job, and how it is asked to stop.
+//! What a handler knows of its job.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use punctual::TaskContext;
@@ -11,60 +13,15 @@ use crate::client::{Client, NewJobBuilder};
 use crate::error::{Error, Result};
 use crate::job::{Fence, JobId, JobRecord, NewJob};
 use crate::journal::{self, Pen, Update};
+use crate::signal::{Signal, Stop, StopRequested};
 use crate::time::Timestamp;
 
-/// Why a handler is asked to stop.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum Stop {
-    /// Somebody cancelled the job.
-    Cancelled,
-    /// It has taken longer than its timeout.
-    TimedOut,
-    /// The node is shutting down.
-    Shutdown,
-}
+/// One attempt, as its handler sees it. Clones are cheap, and speak of the same attempt; when that is over they have no
+/// effect any more.
+#[derive(Clone)]
+pub struct JobContext(Arc<Inner>);
 
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cancelled => "the job was cancelled",
-            Self::TimedOut => "the job took longer than its timeout",
-            Self::Shutdown => "the node is shutting down",
-        })
-    }
-}
-
-impl std::error::Error for Stop {}
-
-/// The request to stop, shared by a handler and its node. The first reason stays.
-#[derive(Debug, Default)]
-pub(crate) struct Signal(AtomicU8);
-
-impl Signal {
-    pub(crate) fn raise(&self, stop: Stop) {
-        let number = match stop {
-            Stop::Cancelled => 1,
-            Stop::TimedOut => 2,
-            Stop::Shutdown => 3,
-        };
-        // Relaxed is enough for a flag; whoever raises it also interrupts the task, which synchronises.
-        let _ = self.0.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    pub(crate) fn raised(&self) -> Option<Stop> {
-        match self.0.load(Ordering::Relaxed) {
-            0 => None,
-            1 => Some(Stop::Cancelled),
-            2 => Some(Stop::TimedOut),
-            _ => Some(Stop::Shutdown),
-        }
-    }
-}
-
-/// One attempt, as its handler sees it.
-#[derive(Debug)]
-pub struct JobContext {
+struct Inner {
     job: JobRecord,
     signal: Arc<Signal>,
     client: Client,
@@ -74,64 +31,65 @@ pub struct JobContext {
 
 impl JobContext {
     pub(crate) fn new(job: JobRecord, signal: Arc<Signal>, client: Client) -> Self {
-        Self { job, signal, client, follow_ups: Mutex::default(), pen: Pen::default() }
+        let (follow_ups, pen) = (Mutex::default(), Pen::default());
+        Self(Arc::new(Inner { job, signal, client, follow_ups, pen }))
     }
 
     pub(crate) fn take_follow_ups(&self) -> Vec<NewJob> {
-        std::mem::take(&mut self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.0.follow_ups.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn job(&self) -> &JobRecord {
-        &self.job
+        &self.0.job
     }
 
     /// The id of the job: the same for every attempt, so it can serve as a key to do things once.
     #[must_use]
     pub fn id(&self) -> JobId {
-        self.job.id
+        self.0.job.id
     }
 
     /// Which attempt this is, counted from 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {
-        self.job.attempt
+        self.0.job.attempt
     }
 
     /// Whether the job is dead if this attempt fails.
     #[must_use]
     pub fn is_last_attempt(&self) -> bool {
-        self.job.attempt >= self.job.limits.max_attempts
+        self.0.job.attempt >= self.0.job.limits.max_attempts
     }
 
     /// The number of this claim. It is greater than that of every claim before it: an external system that
     /// remembers the greatest it has seen can refuse a handler that has been superseded.
     #[must_use]
     pub fn fence(&self) -> Fence {
-        self.job.fence
+        self.0.job.fence
     }
 
     /// When the job was due.
     #[must_use]
     pub fn due(&self) -> Timestamp {
-        self.job.due
+        self.0.job.due
     }
 
     /// The schedule that this is an occurrence of, and its nominal time, which is the same for every attempt.
     #[must_use]
     pub fn series(&self) -> Option<(&str, Timestamp)> {
-        self.job.series.as_ref().map(|(name, nominal)| (name.as_str(), *nominal))
+        self.0.job.series.as_ref().map(|(name, nominal)| (name.as_str(), *nominal))
     }
 
     /// Everything the store knew of the job when it was claimed.
     #[must_use]
     pub fn record(&self) -> &JobRecord {
-        &self.job
+        &self.0.job
     }
 
     /// Whether and why the handler is asked to stop. Handlers that take long look from time to time.
     #[must_use]
     pub fn stopped(&self) -> Option<Stop> {
-        self.signal.raised()
+        self.0.signal.raised()
     }
 
     /// The request to stop as an error, for use with `?`.
@@ -142,7 +100,7 @@ impl JobContext {
         self.stopped().map_or(Ok(()), Err)
     }
 
-    /// Waits for `time` on the clock of the node.
+    /// Waits for `time` on the clock of the node. For sync handlers; see [`sleep_async`](Self::sleep_async).
     ///
     /// # Errors
     /// [`Stop`], at once, if the handler is asked to stop.
@@ -152,6 +110,26 @@ impl JobContext {
             Ok(()) => self.check(),
             Err(_) => Err(self.stopped().unwrap_or(Stop::Shutdown)),
         }
+    }
+
+    /// Ready when the handler is asked to stop. Handlers of [cooperative](crate::KindOptions::cooperative) kinds wait for it
+    /// beside whatever else they wait for; others are dropped then.
+    pub fn stop_requested(&self) -> StopRequested {
+        StopRequested::new(Arc::clone(&self.0.signal))
+    }
+
+    /// Waits for `time` on the clock of the node, in an async handler: no thread is held meanwhile.
+    ///
+    /// # Errors
+    /// [`Stop`], at once, if the handler is asked to stop.
+    pub async fn sleep_async(&self, time: Duration) -> std::result::Result<(), Stop> {
+        let Some(sleep) = self.0.client.timer(time) else { return Err(Stop::Shutdown) };
+        let (mut sleep, mut stop) = (pin!(sleep), pin!(self.stop_requested()));
+        poll_fn(|context| match stop.as_mut().poll(context) {
+            Poll::Ready(stop) => Poll::Ready(Err(stop)),
+            Poll::Pending => sleep.as_mut().poll(context).map_err(|_| Stop::Shutdown),
+        })
+        .await
     }
 
     /// Says how far the job has come, from 0 to 1, and what it is doing. The newest counts.
@@ -183,18 +161,18 @@ impl JobContext {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn progress(&self, fraction: f64, message: impl Into<String>) {
-        let at = self.client.store().now();
-        let progress = Some(journal::progress(self.job.fence, at, fraction, message.into()));
-        self.client.tell(Update { progress, ..Update::new(self.job.id, self.job.fence) });
+        let at = self.0.client.store().now();
+        let progress = Some(journal::progress(self.0.job.fence, at, fraction, message.into()));
+        self.0.client.tell(Update { progress, ..Update::new(self.0.job.id, self.0.job.fence) });
     }
 
     /// Writes a line into the log of the job, which is kept as long as the job is. Of one attempt the first thousand
     /// lines are kept, and no more than 64 KiB.
     pub fn log(&self, line: impl Into<String>) {
-        let at = self.client.store().now();
-        if let Some(line) = self.pen.line(self.job.fence, at, line.into()) {
+        let at = self.0.client.store().now();
+        if let Some(line) = self.0.pen.line(self.0.job.fence, at, line.into()) {
             let lines = vec![line];
-            self.client.tell(Update { lines, ..Update::new(self.job.id, self.job.fence) });
+            self.0.client.tell(Update { lines, ..Update::new(self.0.job.id, self.0.job.fence) });
         }
     }
 
@@ -227,12 +205,12 @@ impl JobContext {
     /// If `next` makes no sense, or this is more than [`NewJob::MAX_CHAIN`].
     pub fn then(&self, next: NewJobBuilder<'_>) -> Result<()> {
         let next = next.into_job()?;
-        let mut follow_ups = self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut follow_ups = self.0.follow_ups.lock().unwrap_or_else(PoisonError::into_inner);
         if follow_ups.len() >= NewJob::MAX_CHAIN {
             let most = NewJob::MAX_CHAIN;
             return Err(Error::invalid(format!(
                 "a {:?} job is to be followed by more than {most}",
-                self.job.kind
+                self.0.job.kind
             )));
         }
         follow_ups.push(next);
@@ -242,6 +220,15 @@ impl JobContext {
     /// For jobs that have nothing to do with the success of this one: they are accepted when they are sent.
     #[must_use]
     pub fn client(&self) -> &Client {
-        &self.client
+        &self.0.client
+    }
+}
+
+impl fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobContext")
+            .field("job", &self.0.job)
+            .field("stopped", &self.stopped())
+            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,7 @@
 //! The front door: open a store, say what can be run, start.
 
 use std::fmt;
+use std::future::Future;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -67,6 +68,7 @@ impl Jobs {
             registry: Ok(Registry::default()),
             settings: Settings {
                 concurrency: std::thread::available_parallelism().map_or(4, usize::from).saturating_mul(2),
+                async_limit: 1_000,
                 poll: Duration::from_millis(100),
                 lease: Duration::from_secs(10),
                 retain: Duration::from_secs(7 * 86_400),
@@ -174,6 +176,57 @@ impl JobsBuilder {
         self.register(|registry| registry.handle(kind, options, handler))
     }
 
+    /// Runs jobs of this kind with an async handler, with every option at its default.
+    ///
+    /// Its future is polled by the workers of the node; no runtime is needed. While it waits it holds no thread: see
+    /// [`async_limit`](Self::async_limit). What needs a runtime of its own (`tokio`'s sockets and timers, say) runs
+    /// there through [`punctual::run_on`], which is a future like others.
+    ///
+    /// When it is asked to stop (cancelled, timed out, the node shuts down) it is dropped where it waits, unless its kind
+    /// is [cooperative](KindOptions::cooperative). One that can never be woken again fails.
+    ///
+    /// ```
+    /// use punctual::ManualClock;
+    /// use punctual_durable::{Done, JobContext, JobState, Jobs, MemoryStore};
+    /// use std::{sync::Arc, time::Duration};
+    ///
+    /// let clock = ManualClock::new();
+    /// let jobs = Jobs::on(Arc::new(MemoryStore::with_time(clock.clone())))
+    ///     .clock(clock.clone())
+    ///     .concurrency(1)
+    ///     .handle_async("ping", |host: String, cx: JobContext| async move {
+    ///         cx.sleep_async(Duration::from_secs(1)).await?;
+    ///         cx.log(format!("{host} is there"));
+    ///         Ok(Done)
+    ///     })
+    ///     .start()?;
+    /// // A hundred at once, on one thread.
+    /// let ids: Vec<_> = jobs.enqueue_many((0..100).map(|n| format!("host {n}")))?;
+    /// clock.advance(Duration::from_secs(1));
+    /// for id in ids {
+    ///     assert_eq!(jobs.job(id.id())?.unwrap().state, JobState::Done);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn handle_async<J, F, A>(self, kind: &str, handler: F) -> Self
+    where
+        J: DeserializeOwned + 'static,
+        F: Fn(J, JobContext) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Outcome, JobError>> + Send + 'static,
+    {
+        self.handle_async_with(kind, KindOptions::new(), handler)
+    }
+
+    /// Runs jobs of this kind with an async handler, with these options.
+    pub fn handle_async_with<J, F, A>(self, kind: &str, options: KindOptions, handler: F) -> Self
+    where
+        J: DeserializeOwned + 'static,
+        F: Fn(J, JobContext) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Outcome, JobError>> + Send + 'static,
+    {
+        self.register(|registry| registry.handle_async(kind, options, handler))
+    }
+
     /// Declares a kind that is enqueued here and run elsewhere.
     pub fn declare<J: 'static>(self, kind: &str, options: KindOptions) -> Self {
         self.register(|registry| registry.declare::<J>(kind, options))
@@ -182,6 +235,13 @@ impl JobsBuilder {
     /// How many handlers may run at once, at least 1. Default: twice the number of processors.
     pub fn concurrency(mut self, threads: usize) -> Self {
         self.settings.concurrency = threads;
+        self
+    }
+
+    /// How many async handlers may be under way beyond [`concurrency`](Self::concurrency), because they hold no thread
+    /// while they wait. Default 1,000. With 0 they count like others.
+    pub fn async_limit(mut self, most: usize) -> Self {
+        self.settings.async_limit = most;
         self
     }
 

@@ -68,13 +68,14 @@ mod registry;
 mod retry;
 mod schedule;
 mod schedule_builder;
+mod signal;
 mod store;
 mod tally;
 mod time;
 mod transfer;
 
 pub use client::{Client, NewJobBuilder};
-pub use context::{JobContext, Stop};
+pub use context::JobContext;
 pub use doctor::{Finding, Severity};
 pub use error::{Error, Result};
 pub use event::Event;
@@ -92,6 +93,7 @@ pub use registry::KindOptions;
 pub use retry::Backoff;
 pub use schedule::{Cadence, Firing, Missed, NewSchedule, Overlap, ScheduleRecord};
 pub use schedule_builder::ScheduleBuilder;
+pub use signal::{Stop, StopRequested};
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;
 pub use store::{

@@ -3,6 +3,8 @@
 use std::any::{TypeId, type_name};
 use std::collections::HashMap;
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +39,7 @@ pub struct KindOptions {
     pub(crate) lane: Lane,
     pub(crate) limits: Limits,
     pub(crate) backoff: Backoff,
+    pub(crate) cooperative: bool,
 }
 
 impl KindOptions {
@@ -47,6 +50,7 @@ impl KindOptions {
             lane: Lane::default(),
             limits: Limits::default(),
             backoff: Backoff::default(),
+            cooperative: false,
         }
     }
 
@@ -91,6 +95,13 @@ impl KindOptions {
         self
     }
 
+    /// Its async handlers take care of themselves when they are [asked to stop](JobContext::stop_requested). By default
+    /// they are dropped where they wait. (Sync handlers cannot be dropped, and are always asked.)
+    pub fn cooperative(mut self) -> Self {
+        self.cooperative = true;
+        self
+    }
+
     /// How long to wait after a failure. Default: a second, doubled each time, at most an hour.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
@@ -104,8 +115,27 @@ impl Default for KindOptions {
     }
 }
 
+/// What a handler answers.
+pub(crate) type Answer = Result<Outcome, JobError>;
+
+/// An answer that is on its way.
+pub(crate) type Coming = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+type RunSync = dyn Fn(&str, &JobContext) -> Answer + Send + Sync;
+type RunAsync = dyn Fn(&str, JobContext) -> Coming + Send + Sync;
+
 /// A handler that has forgotten the type of its payload.
-pub(crate) type Run = Arc<dyn Fn(&str, &JobContext) -> Result<Outcome, JobError> + Send + Sync>;
+#[derive(Clone)]
+pub(crate) enum Run {
+    Sync(Arc<RunSync>),
+    Async(Arc<RunAsync>),
+}
+
+/// What cannot be read today cannot be read tomorrow: it is kept with the dead, and looked at.
+fn decode<J: DeserializeOwned>(payload: &str) -> Result<J, JobError> {
+    serde_json::from_str(payload)
+        .map_err(|error| JobError::permanent(format!("the payload cannot be read: {error}")))
+}
 
 /// One kind.
 #[derive(Clone)]
@@ -133,12 +163,20 @@ impl Registry {
         J: DeserializeOwned + 'static,
         F: Fn(J, &JobContext) -> Result<Outcome, JobError> + Send + Sync + 'static,
     {
-        let run: Run = Arc::new(move |payload, context| {
-            // What cannot be read today cannot be read tomorrow: it is kept with the dead, and looked at.
-            let job = serde_json::from_str(payload)
-                .map_err(|error| JobError::permanent(format!("the payload cannot be read: {error}")))?;
-            handler(job, context)
-        });
+        let run = Run::Sync(Arc::new(move |payload, context| handler(decode(payload)?, context)));
+        self.insert::<J>(name, Kind { options, run: Some(run) })
+    }
+
+    pub(crate) fn handle_async<J, F, A>(&mut self, name: &str, options: KindOptions, handler: F) -> Result<()>
+    where
+        J: DeserializeOwned + 'static,
+        F: Fn(J, JobContext) -> A + Send + Sync + 'static,
+        A: Future<Output = Answer> + Send + 'static,
+    {
+        let run = Run::Async(Arc::new(move |payload, context| match decode(payload) {
+            Ok(job) => Box::pin(handler(job, context)),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }));
         self.insert::<J>(name, Kind { options, run: Some(run) })
     }
 

@@ -10,12 +10,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::flight::{self, Flight};
 use super::{Node, Outgoing};
-use crate::context::{JobContext, Signal, Stop};
+use crate::context::JobContext;
 use crate::job::{JobRecord, NewJob};
 use crate::journal;
 use crate::outcome::{JobError, Outcome, Then};
+use crate::registry::{Answer, Run};
 use crate::retry::Backoff;
+use crate::signal::{Signal, Stop};
 use crate::store::Verdict;
 
 /// The longest message of an error that is kept, in bytes.
@@ -31,6 +34,10 @@ pub(super) struct Attempt {
 impl Attempt {
     pub(super) fn new(node: Arc<Node>, job: JobRecord, signal: Arc<Signal>) -> Self {
         Self { node, job: Some(job), signal }
+    }
+
+    pub(super) fn node(&self) -> &Arc<Node> {
+        &self.node
     }
 
     pub(super) fn job(&self) -> &JobRecord {
@@ -51,22 +58,44 @@ impl Attempt {
         self.call();
     }
 
-    fn call(mut self) {
+    fn call(self) {
         let node = Arc::clone(&self.node);
-        let job = self.job.clone().expect("present until it is reported");
-        let Some((run, backoff)) = node.handler(&job.kind) else { return };
-        let (id, fence) = (job.id, job.fence);
-        let limit = job.limits.timeout.map(|timeout| node.stop_later(timeout, id, fence));
+        let job = self.job().clone();
+        let Some((run, options)) = node.handler(&job.kind) else { return };
+        let (id, fence, backoff) = (job.id, job.fence, options.backoff);
+        let limit = job.limits.timeout.and_then(|timeout| node.stop_later(timeout, id, fence));
         let (late, began) = (node.store.now().since(job.due), node.now());
         let context = JobContext::new(job, Arc::clone(&self.signal), node.client());
         let payload = context.job().payload.clone().unwrap_or_default();
-        let result = catch_unwind(AssertUnwindSafe(|| run(&payload, &context)));
-        drop(limit);
-        let result =
-            result.unwrap_or_else(|panic| Err(JobError::from(format!("panicked: {}", message(panic)))));
-        let verdict = judge(result, self.signal.raised(), backoff, context.attempt());
-        let run = Some((late, node.now().since(began)));
-        self.report(verdict, context.take_follow_ups(), run);
+        match run {
+            Run::Sync(run) => {
+                let answer = catch_unwind(AssertUnwindSafe(|| run(&payload, &context)));
+                drop(limit);
+                let answer = answer
+                    .unwrap_or_else(|panic| Err(JobError::from(format!("panicked: {}", message(panic)))));
+                self.end(answer, &context, backoff, (late, node.now().since(began)));
+            }
+            Run::Async(run) => {
+                if !node.take_off(id, fence) {
+                    return; // by 1
+                }
+                let future = flight::make(|| run(&payload, context.clone()));
+                let flight = Flight::new(future, self, context, backoff, (late, began), limit);
+                node.fly(id, fence, flight, options.cooperative);
+            }
+        }
+    }
+
+    /// The handler has answered, after it was so late and ran so long.
+    pub(super) fn end(
+        mut self,
+        answer: Answer,
+        context: &JobContext,
+        backoff: Backoff,
+        run: (Duration, Duration),
+    ) {
+        let verdict = judge(answer, self.signal.raised(), backoff, context.attempt());
+        self.report(verdict, context.take_follow_ups(), Some(run));
     }
 
     fn report(&mut self, verdict: Verdict, follow_ups: Vec<NewJob>, run: Option<(Duration, Duration)>) {
@@ -84,7 +113,7 @@ impl Drop for Attempt {
 }
 
 /// What the answer of a handler means. A handler that was asked to stop, and failed, did what it was asked.
-fn judge(result: Result<Outcome, JobError>, stop: Option<Stop>, backoff: Backoff, attempt: u32) -> Verdict {
+fn judge(result: Answer, stop: Option<Stop>, backoff: Backoff, attempt: u32) -> Verdict {
     let error = match result {
         Ok(Outcome::Done) => return Verdict::Done,
         Ok(Outcome::Discard(reason)) => return Verdict::Discard { reason: shorten(reason) },

@@ -2,15 +2,16 @@
 //! `mod.rs`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use punctual::{Tick, When};
+use punctual::{Sleep, TaskHandle, Tick, When};
 
 use super::attempt::Attempt;
+use super::flight::Flight;
 use super::{Held, LONGEST_AHEAD, LONGEST_WAIT, Node, Outgoing, Phase};
-use crate::context::{Signal, Stop};
-use crate::job::JobRecord;
-use crate::registry::Run;
-use crate::retry::Backoff;
+use crate::job::{Fence, JobId, JobRecord};
+use crate::registry::{KindOptions, Run};
+use crate::signal::{Signal, Stop};
 
 impl Node {
     /// A job that the store has given us.
@@ -19,7 +20,13 @@ impl Node {
         if job.cancel_requested {
             signal.raise(Stop::Cancelled);
         }
-        let held = Held { fence: job.fence, since: self.now(), signal: Arc::clone(&signal), task: None };
+        let held = Held {
+            fence: job.fence,
+            since: self.now(),
+            signal: Arc::clone(&signal),
+            task: None,
+            flying: false,
+        };
         self.lock().held.insert(job.id, held);
         self.launch(Attempt::new(Arc::clone(self), job, signal));
     }
@@ -32,30 +39,71 @@ impl Node {
         let name: Arc<str> = attempt.job().kind.as_str().into();
         let task = self.workers.task(move || attempt.run()).name(name).first(When::At(deadline)).start();
         match task {
-            Ok(task) => {
-                let task = Arc::new(task);
-                let mut state = self.lock();
-                let held = state.held.get_mut(&id).filter(|held| held.fence == fence);
-                // Whoever asked it to stop before could not reach the task.
-                let asked = held.is_some_and(|held| {
-                    held.task = Some(Arc::clone(&task));
-                    held.signal.raised().is_some()
-                });
-                drop(state);
-                if asked {
-                    task.interrupt();
-                }
-            }
+            Ok(task) => self.attach(id, fence, task, false),
             // Shutting down: the attempt is given back as it is dropped.
             Err(refused) => drop(refused),
         }
+    }
+
+    /// From now on the job is stopped through this task, unless it has got further meanwhile: then that of its launch is
+    /// over, and must not take the place of its `flight`.
+    fn attach(&self, id: JobId, fence: Fence, task: TaskHandle<()>, flight: bool) {
+        let task = Arc::new(task);
+        let mut state = self.lock();
+        let held = state.held.get_mut(&id).filter(|held| held.fence == fence && held.flying == flight);
+        // Whoever asked it to stop before could not reach the task.
+        let (asked, old) = held.map_or((false, None), |held| {
+            (held.signal.raised().is_some(), held.task.replace(Arc::clone(&task)))
+        });
+        drop(state);
+        drop(old);
+        if asked {
+            task.interrupt();
+        }
+    }
+
+    /// Counts an async handler among those under way, so that the place that it took is free; false if there are too
+    /// many. (What is claimed ahead is claimed for threads, and nobody knew what it would be.)
+    pub(super) fn take_off(&self, id: JobId, fence: Fence) -> bool {
+        let threads = self.settings.concurrency;
+        let mut state = self.lock();
+        let most = threads.saturating_add(self.settings.async_limit);
+        let (full, room) = (state.flying >= most, state.room(threads));
+        let Some(held) = state.held.get_mut(&id).filter(|held| held.fence == fence && !full) else {
+            return false;
+        };
+        held.flying = true;
+        let task = held.task.take();
+        state.flying += 1;
+        let freed = room == 0 && state.room(threads) > 0;
+        drop(state);
+        drop(task);
+        if freed {
+            self.stir();
+        }
+        true
+    }
+
+    /// Gives an async handler that has taken off to the workers; see `flight.rs`.
+    pub(super) fn fly(&self, id: JobId, fence: Fence, flight: Flight, cooperative: bool) {
+        match self.workers.spawn(flight) {
+            // A cooperative one is only told.
+            Ok(task) if cooperative => drop(task),
+            Ok(task) => self.attach(id, fence, task, true),
+            Err(refused) => drop(refused),
+        }
+    }
+
+    /// For async handlers that wait.
+    pub(crate) fn timer(&self, time: Duration) -> Sleep {
+        self.timers.sleep(time)
     }
 
     /// By 4: what was claimed ahead and has found no thread for a while is not kept from others, nor ahead of what is
     /// more urgent.
     pub(super) fn give_back(&self, now: Tick) {
         let state = self.lock();
-        let long = |held: &&Held| now.since(held.since) >= LONGEST_AHEAD;
+        let long = |held: &&Held| !held.flying && now.since(held.since) >= LONGEST_AHEAD;
         let tasks: Vec<_> = state.held.values().filter(long).filter_map(|held| held.task.clone()).collect();
         drop(state);
         // Those that run are not in the queue any more.
@@ -69,9 +117,9 @@ impl Node {
         matches!(state.phase, Phase::Active | Phase::Draining) && state.lease.is_valid(now)
     }
 
-    pub(super) fn handler(&self, kind: &str) -> Option<(Run, Backoff)> {
+    pub(super) fn handler(&self, kind: &str) -> Option<(Run, &KindOptions)> {
         let kind = self.registry.kind(kind)?;
-        Some((kind.run.clone()?, kind.options.backoff))
+        Some((kind.run.clone()?, &kind.options))
     }
 
     /// An attempt is over.
@@ -79,6 +127,7 @@ impl Node {
         let store_now = self.store.now();
         let mut state = self.lock();
         let held = state.held.remove(&report.job.id);
+        state.flying -= usize::from(held.as_ref().is_some_and(|held| held.flying));
         // Others wait for it: the next occurrence, the next of the chain.
         let job = &report.job;
         let awaited = job.series.is_some() || !job.then.is_empty() || !report.follow_ups.is_empty();

@@ -1,7 +1,7 @@
 //! A node: finds what is due, claims it, runs it at its instant, and records what became of it.
 //!
 //! # Threads
-//! Two pools of `punctual` on one clock. *Control* has one thread, on which [`Node::step`] runs: the only place where
+//! Pools of `punctual` on one clock. *Control* has one thread, on which [`Node::step`] runs: the only place where
 //! a node talks to its store of its own accord. *Workers* run the handlers; a claimed job is a task of theirs with the
 //! due time as its deadline, so it starts as exactly as any task. No thread polls or sleeps: a step is a task, too,
 //! due when there is next something to do, or at once when somebody [stirs](Node::stir).
@@ -19,7 +19,8 @@
 //! 2. *Reports are not lost.* An exchange that fails puts its reports back; they may be sent again (invariant 7 of the
 //!    store). What that exchange may have claimed unheard is disowned by the next one.
 //! 3. *Nothing starts without a lease,* see `lease.rs`.
-//! 4. *No more is claimed than there is room for:* threads, and twice as many as were finished during the last exchange
+//! 4. *No more is claimed than there is room for:* threads, as many async handlers under way as are allowed beyond
+//!    them (`flight.rs`), and twice as many as were finished during the last exchange
 //!    (at most [`MOST_AHEAD`]), so that workers do not wait for the store while jobs are short. What finds no thread
 //!    within [`LONGEST_AHEAD`] is given back. Reports that the store has not taken count as well: when it is down,
 //!    claiming stops.
@@ -37,6 +38,7 @@
 mod attempt;
 mod claimed;
 mod exchange;
+mod flight;
 mod front;
 mod lease;
 mod look;
@@ -56,7 +58,6 @@ pub(crate) use self::attempt::message as panic_message;
 use self::front::Front;
 use self::lease::Lease;
 use crate::client::Client;
-use crate::context::{Signal, Stop};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::job::{Fence, JobId, JobRecord, NewJob, NodeId};
@@ -65,6 +66,7 @@ use crate::post::PostBox;
 use crate::registry::Registry;
 use crate::retry::Backoff;
 use crate::schedule::ScheduleRecord;
+use crate::signal::{Signal, Stop};
 use crate::store::{Store, Tenure, Ticket, Verdict};
 use crate::tally::Counter;
 use crate::time::Timestamp;
@@ -102,6 +104,8 @@ pub(crate) type Observe = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) concurrency: usize,
+    /// Async handlers under way beyond that.
+    pub(crate) async_limit: usize,
     pub(crate) poll: Duration,
     pub(crate) lease: Duration,
     /// How long jobs that are over are kept.
@@ -119,6 +123,9 @@ pub(crate) struct Node {
     post: Arc<PostBox>,
     control: Executor,
     workers: Executor,
+    /// For the timers of async handlers, which must not wait for a busy worker, nor for the store. It has a thread while
+    /// there are any.
+    timers: Executor,
     /// This node, for tasks that must not keep it alive.
     weak: Weak<Self>,
     state: Mutex<State>,
@@ -134,6 +141,9 @@ struct State {
     /// Those that were due soon at the last look.
     schedules: Vec<ScheduleRecord>,
     held: HashMap<JobId, Held>,
+    /// How many of them are async handlers under way, and how many of those hold no place.
+    flying: usize,
+    async_limit: usize,
     outbox: Vec<Outgoing>,
     /// What attempts have said, and when it is to be sent at the latest.
     heard: HashMap<(JobId, Fence), Update>,
@@ -179,6 +189,8 @@ struct Held {
     signal: Arc<Signal>,
     /// `None` until it has been given to the workers.
     task: Option<Arc<TaskHandle<()>>>,
+    /// Whether it is an async handler under way.
+    flying: bool,
 }
 
 /// A report on its way.
@@ -206,6 +218,9 @@ impl Node {
         let post = PostBox::new(Arc::clone(&settings.clock))?;
         let control = pool(1, "punctual-control")?;
         let workers = pool(settings.concurrency, "punctual-worker")?;
+        let timers = Executor::builder().core_threads(0).keep_alive(Duration::from_secs(10));
+        let timers = timers.clock(Arc::clone(&settings.clock)).thread_name("punctual-timer").build();
+        let timers = timers.map_err(|error| Error::invalid(error.to_string()))?;
         let state = State {
             phase: Phase::Standby,
             lease: Lease::new(settings.lease),
@@ -213,6 +228,8 @@ impl Node {
             front: Front::default(),
             schedules: Vec::new(),
             held: HashMap::new(),
+            flying: 0,
+            async_limit: settings.async_limit,
             outbox: Vec::new(),
             heard: HashMap::new(),
             tell_by: Tick::MAX,
@@ -239,6 +256,7 @@ impl Node {
             post,
             control,
             workers,
+            timers,
             weak: weak.clone(),
             state: Mutex::new(state),
         });
@@ -477,7 +495,8 @@ fn step(node: &Weak<Node>) {
 impl State {
     /// By 4.
     fn room(&self, threads: usize) -> usize {
-        threads.saturating_add(self.ahead).saturating_sub(self.held.len()).saturating_sub(self.outbox.len())
+        let held = self.held.len() - self.flying.min(self.async_limit);
+        threads.saturating_add(self.ahead).saturating_sub(held).saturating_sub(self.outbox.len())
     }
 
     /// What was heard before comes first.

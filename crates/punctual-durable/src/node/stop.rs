@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use punctual::{CancelOnDrop, TaskHandle};
 
-use super::{Node, Phase, State};
-use crate::context::Stop;
+use super::{Held, Node, Phase, State};
 use crate::error::Result;
 use crate::event::Event;
 use crate::job::{Fence, JobId};
+use crate::signal::Stop;
 
 /// Attempts to reach a store that fails, when the node is shutting down.
 const LAST_TRIES: u32 = 5;
@@ -23,12 +23,15 @@ impl Node {
             return;
         };
         held.signal.raise(reason);
-        let task = held.task.clone();
+        let (signal, task) = (Arc::clone(&held.signal), held.task.clone());
         drop(state);
-        // One that has not begun is dropped here, and reports; one that runs finds its waits interrupted.
+        // One that has not begun, or an async one that waits, is dropped here, and reports; one that runs finds its waits
+        // interrupted.
         if let Some(task) = task {
             task.interrupt();
         }
+        // What is still there is cooperative, or runs.
+        signal.wake();
     }
 
     /// A timer that stops an attempt which takes too long; dropping it takes it back.
@@ -53,19 +56,21 @@ impl Node {
             return Ok(0);
         }
         state.phase = Phase::Draining;
-        let waiting = state.tasks();
+        let waiting = state.tasks(|held| !held.flying);
         drop(state);
         // Those that have begun are not in the queue any more, and stay.
         waiting.iter().for_each(|task| drop(task.remove()));
         self.workers.shutdown();
         if !self.workers.await_termination(patience) {
             let state = self.lock();
-            let running = state.tasks();
+            let running = state.tasks(|_| true);
             state.held.values().for_each(|held| held.signal.raise(Stop::Shutdown));
+            let signals: Vec<_> = state.held.values().map(|held| Arc::clone(&held.signal)).collect();
             drop(state);
             for task in running {
                 task.interrupt();
             }
+            signals.iter().for_each(|signal| signal.wake());
             let _ = self.workers.await_termination(patience);
         }
         let node = Arc::clone(self);
@@ -116,13 +121,14 @@ impl Node {
         drop(state);
         drop(alarm);
         self.control.shutdown();
+        self.timers.shutdown();
         drop(closing);
         left
     }
 }
 
 impl State {
-    fn tasks(&self) -> Vec<Arc<TaskHandle<()>>> {
-        self.held.values().filter_map(|held| held.task.clone()).collect()
+    fn tasks(&self, wanted: impl Fn(&Held) -> bool) -> Vec<Arc<TaskHandle<()>>> {
+        self.held.values().filter(|held| wanted(held)).filter_map(|held| held.task.clone()).collect()
     }
 }
