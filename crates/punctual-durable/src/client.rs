@@ -23,6 +23,7 @@ use crate::store::{
 };
 use crate::tally::{ErrorTally, RunTally};
 use crate::time::Timestamp;
+use crate::watch::{JobOutcome, Watch};
 
 /// Talks to the store. Clones are cheap, and keep nothing running.
 ///
@@ -32,6 +33,7 @@ pub struct Client {
     store: Arc<dyn Store>,
     registry: Arc<Registry>,
     post: Arc<PostBox>,
+    watch: Arc<Watch>,
     /// The node in this process, if there is one: it is told at once what others find by looking.
     node: Weak<Node>,
 }
@@ -44,9 +46,10 @@ impl Client {
         store: Arc<dyn Store>,
         registry: Arc<Registry>,
         post: Arc<PostBox>,
+        watch: Arc<Watch>,
         node: Weak<Node>,
     ) -> Self {
-        Self { store, registry, post, node }
+        Self { store, registry, post, watch, node }
     }
 
     /// The store itself.
@@ -115,6 +118,9 @@ impl Client {
         {
             node.cancel(id);
         }
+        if answer == Cancelling::Cancelled {
+            self.watch.hint(std::iter::once(id));
+        }
         Ok(answer)
     }
 
@@ -167,6 +173,28 @@ impl Client {
     /// If the store fails.
     pub fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
         self.store.job(id)
+    }
+
+    /// Waits for a job to be over, as a thread or as a future: then it is done, discarded, cancelled or dead, and here is
+    /// its record.
+    ///
+    /// The node in this process tells at once. For what others run, the store is looked at every
+    /// [`poll_interval`](crate::JobsBuilder::poll_interval). A job that is over already is told of at once, too.
+    ///
+    /// ```
+    /// # use punctual_durable::{Done, JobContext, JobState, Jobs};
+    /// let jobs = Jobs::open("memory:")?.handle("greet", |_: String, _: &JobContext| Ok(Done)).start()?;
+    /// let id = jobs.enqueue("Anna".to_owned()).send()?.id();
+    /// assert_eq!(jobs.outcome(id).join()?.state, JobState::Done);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn outcome(&self, id: JobId) -> JobOutcome {
+        self.watch.wait_for(id)
+    }
+
+    /// Tells everybody who waits for an outcome that the end has come before.
+    pub(crate) fn stop_waiting(&self) {
+        self.watch.close();
     }
 
     /// The failed attempts of a job.

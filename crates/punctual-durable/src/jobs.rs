@@ -19,6 +19,7 @@ use crate::outcome::{JobError, Outcome};
 use crate::post::PostBox;
 use crate::registry::{KindOptions, Registry};
 use crate::store::{MemoryStore, Store};
+use crate::watch::Watch;
 
 /// Durable jobs: a store, and a node that runs what is in it.
 ///
@@ -95,7 +96,8 @@ impl Jobs {
     /// Nothing more is claimed; jobs that were claimed and have not begun are given back. Handlers that run have
     /// `patience` to end; then they are [asked to stop](JobContext::stopped), and have as long again. What fails
     /// because it was asked to stop is given back, and the attempt does not count. Everything that has ended is
-    /// recorded. Says how many handlers heeded none of it: as long as the process lives they go on, and when they end
+    /// recorded. Whoever still waits for an [outcome](Client::outcome) is told that it did not come. Says how many
+    /// handlers heeded none of it: as long as the process lives they go on, and when they end
     /// they are recorded; if it ends before, their jobs count as lost.
     ///
     /// # Errors
@@ -131,6 +133,7 @@ impl Drop for Jobs {
             // What could not be recorded is rescued by the next node.
             let _ = node.shut_down(Duration::ZERO);
         }
+        self.client.stop_waiting();
     }
 }
 
@@ -296,8 +299,12 @@ impl JobsBuilder {
             }
         }
         if registry.runnable().is_empty() {
-            let post = PostBox::new(self.settings.clock)?;
-            return Ok(Jobs { client: Client::new(self.store, registry, post, Weak::new()), node: None });
+            let post = PostBox::new(Arc::clone(&self.settings.clock))?;
+            let watch = Watch::new(Arc::clone(&self.store), self.settings.clock, self.settings.poll)?;
+            return Ok(Jobs {
+                client: Client::new(self.store, registry, post, watch, Weak::new()),
+                node: None,
+            });
         }
         let node = Node::start(self.store, registry, self.settings)?;
         Ok(Jobs { client: node.client(), node: Some(node) })

@@ -64,6 +64,7 @@ mod lane;
 mod node;
 mod outcome;
 mod post;
+mod promise;
 mod registry;
 mod retry;
 mod schedule;
@@ -73,6 +74,7 @@ mod store;
 mod tally;
 mod time;
 mod transfer;
+mod watch;
 
 pub use client::{Client, NewJobBuilder};
 pub use context::JobContext;
@@ -104,3 +106,4 @@ pub use store::{
 pub use tally::{Ending, ErrorTally, RunTally, Spans, Tallies, fingerprint};
 pub use time::{SystemTimeSource, TimeSource, Timestamp};
 pub use transfer::{Cargo, Imported, MovingJob, export, import, transfer};
+pub use watch::JobOutcome;

@@ -7,34 +7,30 @@
 //! # Invariants
 //! 1. `busy` is set exactly while a task has been asked for or runs; it is cleared only under the lock that shows the
 //!    list empty. So nothing posted is left lying.
-//! 2. Every receipt resolves: a promise that is dropped unkept resolves it with an error.
+//! 2. Every receipt resolves, see `promise.rs`.
 //! 3. A batch that the store refuses is sent one by one: nobody suffers for another's job.
 //!
 //! # Locks
-//! The list, and one for each receipt; neither is held while the other is, nor while the store, a pool or a waker is
-//! called.
+//! The list, and one for each receipt; neither is held while the other is, nor while the store or a pool is called.
 
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use punctual::{Clock, Executor, Parker};
+use punctual::{Clock, Executor};
 
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::job::NewJob;
+use crate::promise::{Promise, Promised, lock, promise};
 use crate::store::Enqueued;
 
 /// Jobs in one batch.
 const MOST: usize = 1_000;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Where jobs are posted.
 pub(crate) struct PostBox {
@@ -45,7 +41,7 @@ pub(crate) struct PostBox {
 
 #[derive(Default)]
 struct List {
-    posted: Vec<(NewJob, Promise)>,
+    posted: Vec<(NewJob, Promise<Enqueued>)>,
     busy: bool,
 }
 
@@ -59,7 +55,8 @@ impl PostBox {
 
     /// Posts a job; `client` knows the way to the store.
     pub(crate) fn post(self: &Arc<Self>, job: Result<NewJob>, client: &Client) -> Receipt {
-        let (promise, receipt) = promise();
+        let (promise, promised) = promise("the job was not sent: no thread could be started");
+        let receipt = Receipt(promised);
         let job = match job.and_then(|job| job.check().map(|()| job)) {
             Ok(job) => job,
             Err(error) => {
@@ -93,15 +90,15 @@ impl PostBox {
                 return;
             }
             let count = list.posted.len().min(MOST);
-            let batch: Vec<(NewJob, Promise)> = list.posted.drain(..count).collect();
+            let batch: Vec<(NewJob, Promise<Enqueued>)> = list.posted.drain(..count).collect();
             drop(list);
             deliver(batch, client);
         }
     }
 }
 
-fn deliver(batch: Vec<(NewJob, Promise)>, client: &Client) {
-    let (jobs, promises): (Vec<NewJob>, Vec<Promise>) = batch.into_iter().unzip();
+fn deliver(batch: Vec<(NewJob, Promise<Enqueued>)>, client: &Client) {
+    let (jobs, promises): (Vec<NewJob>, Vec<Promise<Enqueued>>) = batch.into_iter().unzip();
     match send(client, jobs.clone()) {
         Ok(answers) => {
             promises.into_iter().zip(answers).for_each(|(promise, answer)| promise.keep(Ok(answer)))
@@ -139,107 +136,32 @@ impl fmt::Debug for PostBox {
 /// Wait for it with [`join`](Self::join), or await it, under any runtime or none. Dropping it changes nothing: the job is
 /// on its way.
 #[must_use = "a job is kept for certain only when its receipt says so"]
-pub struct Receipt {
-    slot: Arc<Mutex<Slot>>,
-}
-
-/// The other side of a receipt.
-struct Promise {
-    slot: Arc<Mutex<Slot>>,
-}
-
-enum Slot {
-    Open(Option<Waker>),
-    Answered(Result<Enqueued>),
-    /// The answer has been taken.
-    Taken,
-}
-
-fn promise() -> (Promise, Receipt) {
-    let slot = Arc::new(Mutex::new(Slot::Open(None)));
-    (Promise { slot: Arc::clone(&slot) }, Receipt { slot })
-}
-
-impl Promise {
-    fn keep(self, answer: Result<Enqueued>) {
-        self.settle(answer);
-    }
-
-    fn settle(&self, answer: Result<Enqueued>) {
-        let mut slot = lock(&self.slot);
-        let waker = match &mut *slot {
-            Slot::Open(waker) => {
-                let waker = waker.take();
-                *slot = Slot::Answered(answer);
-                waker
-            }
-            Slot::Answered(_) | Slot::Taken => None,
-        };
-        drop(slot);
-        if let Some(waker) = waker
-            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
-        {
-            let _ = crate::node::panic_message(panic);
-        }
-    }
-}
-
-impl Drop for Promise {
-    /// By 2.
-    fn drop(&mut self) {
-        self.settle(Err(Error::transient("the job was not sent: no thread could be started")));
-    }
-}
+pub struct Receipt(Promised<Enqueued>);
 
 impl Receipt {
     /// Waits until the job is kept.
     ///
     /// # Errors
     /// As [`NewJobBuilder::send`](crate::NewJobBuilder::send).
-    pub fn join(mut self) -> Result<Enqueued> {
-        let parker = Parker::current();
-        let waker = Waker::from(Arc::clone(&parker));
-        loop {
-            if let Poll::Ready(answer) = self.look(&waker) {
-                return answer;
-            }
+    pub fn join(self) -> Result<Enqueued> {
+        let answer = self.0.wait(|parker| {
             parker.park();
-        }
-    }
-
-    fn look(&mut self, waker: &Waker) -> Poll<Result<Enqueued>> {
-        let mut slot = lock(&self.slot);
-        match &mut *slot {
-            Slot::Open(place) => {
-                let old = place.replace(waker.clone());
-                drop(slot);
-                drop(old);
-                Poll::Pending
-            }
-            Slot::Answered(_) => match std::mem::replace(&mut *slot, Slot::Taken) {
-                Slot::Answered(answer) => Poll::Ready(answer),
-                Slot::Open(_) | Slot::Taken => Poll::Pending,
-            },
-            Slot::Taken => Poll::Ready(Err(Error::closed("the receipt has been taken before"))),
-        }
+            true
+        });
+        answer.unwrap_or_else(|| Err(Error::closed("nobody waits any more")))
     }
 }
 
 impl Future for Receipt {
     type Output = Result<Enqueued>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.look(context.waker())
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.look(context.waker())
     }
 }
 
 impl fmt::Debug for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match &*lock(&self.slot) {
-            Slot::Open(_) => "open",
-            Slot::Answered(_) => "answered",
-            Slot::Taken => "taken",
-        };
-        f.debug_tuple("Receipt").field(&state).finish()
+        f.debug_tuple("Receipt").field(&self.0.state()).finish()
     }
 }

@@ -159,6 +159,9 @@ impl Node {
         for (out, recorded) in sent.iter().zip(&answer.recorded) {
             self.tell_recorded(out, *recorded);
         }
+        let over =
+            sent.iter().zip(&answer.recorded).filter(|(_, recorded)| matches!(recorded, Recorded::Over(_)));
+        self.watch.hint(over.map(|(out, _)| out.job.id));
         for job in answer.claimed {
             self.accept(job);
         }

@@ -70,6 +70,7 @@ use crate::signal::{Signal, Stop};
 use crate::store::{Store, Tenure, Ticket, Verdict};
 use crate::tally::Counter;
 use crate::time::Timestamp;
+use crate::watch::Watch;
 
 /// Jobs claimed beyond the number of threads.
 const MOST_AHEAD: usize = 1_000;
@@ -121,6 +122,8 @@ pub(crate) struct Node {
     kinds: Arc<[String]>,
     settings: Settings,
     post: Arc<PostBox>,
+    /// Who waits for jobs to be over.
+    watch: Arc<Watch>,
     control: Executor,
     workers: Executor,
     /// For the timers of async handlers, which must not wait for a busy worker, nor for the store. It has a thread while
@@ -216,6 +219,7 @@ impl Node {
             builder.clock(clock).thread_name(name).build().map_err(|error| Error::invalid(error.to_string()))
         };
         let post = PostBox::new(Arc::clone(&settings.clock))?;
+        let watch = Watch::new(Arc::clone(&store), Arc::clone(&settings.clock), settings.poll)?;
         let control = pool(1, "punctual-control")?;
         let workers = pool(settings.concurrency, "punctual-worker")?;
         let timers = Executor::builder().core_threads(0).keep_alive(Duration::from_secs(10));
@@ -254,6 +258,7 @@ impl Node {
             registry,
             settings,
             post,
+            watch,
             control,
             workers,
             timers,
@@ -285,7 +290,8 @@ impl Node {
 
     pub(crate) fn client(&self) -> Client {
         let (store, registry) = (Arc::clone(&self.store), Arc::clone(&self.registry));
-        Client::new(store, registry, Arc::clone(&self.post), self.weak.clone())
+        let (post, watch) = (Arc::clone(&self.post), Arc::clone(&self.watch));
+        Client::new(store, registry, post, watch, self.weak.clone())
     }
 
     fn tell(&self, event: &Event<'_>) {
@@ -456,6 +462,7 @@ impl Node {
             for rescue in &rescued {
                 self.tell(&Event::Rescued { id: rescue.id, from: rescue.from, state: rescue.state });
             }
+            self.watch.hint(rescued.iter().filter(|rescue| rescue.state.is_over()).map(|rescue| rescue.id));
             if !rescued.is_empty() {
                 self.lock().front.suspect_backlog();
             }
