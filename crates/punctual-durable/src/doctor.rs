@@ -134,6 +134,11 @@ fn kinds(client: &Client) -> Result<Vec<Finding>> {
     }
     for schedule in client.schedules()? {
         let (name, kind) = (&schedule.definition.name, &schedule.definition.job.kind);
+        if let Err(error) = schedule.definition.check() {
+            // Its zone is gone, say.
+            findings
+                .push(Finding::warning("schedules", format!("the schedule {name:?} cannot fire: {error}")));
+        }
         if schedule.paused.is_none()
             && !client.is_run_here(kind)
             && schedule.next.is_some_and(|next| next <= now)

@@ -29,7 +29,7 @@ use std::io::{BufRead, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::job::{Failure, JobId, JobRecord, NewJob, StoreId, UniqueKey};
+use crate::job::{Failure, Fence, JobId, JobRecord, NewJob, StoreId, UniqueKey};
 use crate::journal::JobLog;
 use crate::schedule::ScheduleRecord;
 use crate::store::{Filter, QueueRecord, Store, lost};
@@ -38,6 +38,11 @@ use crate::{JobState, OnConflict};
 
 /// Jobs in one page.
 const PAGE: usize = 100;
+
+/// A fence that no store reaches, so that what is carried over leaves room to go on counting.
+const MOST_FENCE: Fence = Fence::from_i64(1 << 62);
+/// The same for versions.
+const MOST_VERSION: i64 = 1 << 62;
 
 /// The form of exported files.
 const FORMAT: u32 = 1;
@@ -69,6 +74,12 @@ impl MovingJob {
         let wrong = |error: Error| {
             Error::invalid(format!("job {} cannot be taken in", self.record.id)).with_source(error)
         };
+        if self.record.fence > MOST_FENCE {
+            return Err(wrong(Error::invalid(format!(
+                "{:?} is more than any store has given",
+                self.record.fence
+            ))));
+        }
         job.check().map_err(wrong)
     }
 
@@ -85,6 +96,7 @@ impl MovingJob {
             record.finished = next.state.is_over().then_some(now);
         }
         (record.id, record.owner, record.parent, record.cancel_requested) = (id, None, None, false);
+        record.version = record.version.clamp(1, MOST_VERSION);
         if record.state.is_over() {
             record.finished = record.finished.or(Some(now));
             record.payload = record.payload.filter(|_| record.state == JobState::Dead);
@@ -129,7 +141,13 @@ impl Cargo {
         self.queues
             .iter()
             .try_for_each(|queue| crate::job::check_name("queue", &queue.name, NewJob::MAX_NAME))?;
-        self.schedules.iter().try_for_each(|schedule| schedule.definition.check())
+        self.schedules.iter().try_for_each(|schedule| {
+            if schedule.version > MOST_VERSION {
+                let (name, version) = (&schedule.definition.name, schedule.version);
+                return Err(Error::invalid(format!("the schedule {name:?} cannot have version {version}")));
+            }
+            schedule.definition.check()
+        })
     }
 }
 

@@ -58,6 +58,8 @@ fn a_file_that_makes_no_sense_is_refused_with_the_number_of_the_line() {
     assert!(refused(with(2, lines[1])).contains("not in the order"), "a job twice");
     let nameless = lines[2].replace("\"kind\":\"mail\"", "\"kind\":\"\"");
     assert!(refused(with(2, &nameless)).contains("the kind is empty"));
+    let huge = lines[2].replace("\"fence\":0", "\"fence\":9223372036854775807");
+    assert!(refused(with(2, &huge)).contains("fence 9223372036854775807"));
     assert!(refused("\u{fffd}".repeat(9)).contains("line 1"));
 }
 

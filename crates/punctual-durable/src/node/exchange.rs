@@ -146,7 +146,7 @@ impl Node {
             state.count(out, *recorded, store_now);
             if let Recorded::Waits(due) = recorded {
                 let (id, lane) = (out.job.id, out.job.lane);
-                state.front.add(Ticket { id, version: out.job.version + 1, due: *due, lane });
+                state.front.add(Ticket { id, version: out.job.version.saturating_add(1), due: *due, lane });
             } else if out.job.series.is_some() {
                 // Its schedule may have got a next time, or made another job.
                 state.next_look = Tick::ZERO;

@@ -3,25 +3,24 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Sql;
-use super::rows::text;
+use super::rows::{instant, int, text};
 use super::writes::Write;
 use crate::job::{Fence, JobId, NodeId};
 use crate::journal::{JobLog, LogLine, Progress, Update};
-use crate::time::Timestamp;
 
 /// All that is kept of one job.
 pub(super) fn read(connection: &Connection, id: JobId) -> Sql<JobLog> {
     let sql = "SELECT fence, at, millionths, message FROM punctual_progress WHERE job = ?1";
     let progress = connection.prepare_cached(sql)?.query_row([id.as_i64()], |row| {
-        let (fence, at) = (Fence::from_i64(row.get(0)?), Timestamp::from_micros(row.get(1)?));
-        let millionths = u32::try_from(row.get::<_, i64>(2)?).unwrap_or(0);
+        let (fence, at) = (Fence::from_i64(int(row, 0)?), instant(row, 1)?);
+        let millionths = u32::try_from(int(row, 2)?).unwrap_or(0);
         Ok(Progress::new(fence, at, millionths, text(row.get_ref(3)?).unwrap_or_default()))
     });
     let sql = "SELECT fence, number, at, line FROM punctual_log WHERE job = ?1 ORDER BY fence, number";
     let mut statement = connection.prepare_cached(sql)?;
     let lines = statement.query_map([id.as_i64()], |row| {
-        let (fence, at) = (Fence::from_i64(row.get(0)?), Timestamp::from_micros(row.get(2)?));
-        let number = u32::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
+        let (fence, at) = (Fence::from_i64(int(row, 0)?), instant(row, 2)?);
+        let number = u32::try_from(int(row, 1)?).unwrap_or(0);
         Ok(LogLine::new(fence, number, at, text(row.get_ref(3)?).unwrap_or_default()))
     })?;
     Ok(JobLog::new(progress.optional()?, lines.collect::<Sql<_>>()?))

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, params};
 
 use super::Sql;
-use super::rows::text;
+use super::rows::{instant, int, lane, maybe_instant, maybe_int, text};
 use crate::job::JobId;
 use crate::lane::Lane;
 use crate::store::LineRecord;
@@ -51,15 +51,14 @@ impl Lines {
             let Some(kind) = kind.and_then(|kind| kinds.iter().find(|known| *known == kind)).cloned() else {
                 continue;
             };
-            let queue: String = row.get(1)?;
-            if let Some(most) = row.get::<_, Option<i64>>(4)?
+            let queue = text(row.get_ref(1)?).unwrap_or_default();
+            if let Some(most) = maybe_int(row, 4)?
                 && !room.contains_key(&queue)
             {
                 let claimed = claimed(connection, &queue)?;
                 room.insert(queue.clone(), usize::try_from(most).unwrap_or(0).saturating_sub(claimed));
             }
-            let lane = Lane::from_index(usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0));
-            lines.push(Line { id: row.get(0)?, queue, kind, lane });
+            lines.push(Line { id: row.get(0)?, queue, kind, lane: lane(int(row, 3)?) });
         }
         let (lines, full): (Vec<Line>, Vec<Line>) =
             lines.into_iter().partition(|line| room.get(&line.queue).is_none_or(|room| *room > 0));
@@ -85,8 +84,8 @@ impl Lines {
         for (place, line) in self.lines.iter().enumerate() {
             let mut rows = statement.query(params![line.id, from, until.as_micros(), limit])?;
             while let Some(row) = rows.next()? {
-                let (due, id) = (Timestamp::from_micros(row.get(0)?), JobId::from_i64(row.get(1)?));
-                lanes[line.lane.index()].push(Waiting { due, id, version: row.get(2)?, line: place });
+                let (due, id) = (instant(row, 0)?, JobId::from_i64(int(row, 1)?));
+                lanes[line.lane.index()].push(Waiting { due, id, version: int(row, 2)?, line: place });
             }
         }
         let mut room = self.room.clone();
@@ -108,8 +107,8 @@ impl Lines {
             .prepare_cached("SELECT min(due) FROM punctual_job WHERE line = ?1 AND state = 0 AND due > ?2")?;
         let mut first: Option<i64> = None;
         for line in &self.lines {
-            let due: Option<i64> =
-                statement.query_row(params![line.id, after.as_micros()], |row| row.get(0))?;
+            let key = params![line.id, after.as_micros()];
+            let due: Option<i64> = statement.query_row(key, |row| maybe_int(row, 0))?;
             first = first.into_iter().chain(due).min();
         }
         Ok(first.map(Timestamp::from_micros))
@@ -175,8 +174,7 @@ pub(super) fn all(connection: &Connection) -> Sql<Vec<LineRecord>> {
          FROM punctual_line l ORDER BY l.queue, l.kind, l.lane",
     )?;
     let lines = statement.query_map([], |row| {
-        let lane = Lane::from_index(usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0));
-        let first = row.get::<_, Option<i64>>(3)?.map(Timestamp::from_micros);
+        let (lane, first) = (lane(int(row, 2)?), maybe_instant(row, 3)?);
         let name = |column| Ok::<_, rusqlite::Error>(text(row.get_ref(column)?).unwrap_or_default());
         Ok(LineRecord::new(name(0)?, name(1)?, lane, first))
     })?;
@@ -203,7 +201,7 @@ pub(super) fn dues(
     let (mut dues, mut partial) = (Vec::new(), false);
     for line in lines {
         let row = params![line, from.as_micros(), until.as_micros(), limit];
-        let found = statement.query_map(row, |row| row.get(0).map(Timestamp::from_micros))?;
+        let found = statement.query_map(row, |row| instant(row, 0))?;
         let mut found = found.collect::<Sql<Vec<_>>>()?;
         partial |= found.len() > most;
         found.truncate(most);

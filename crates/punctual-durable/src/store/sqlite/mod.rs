@@ -48,6 +48,7 @@ use rusqlite::{Connection, ErrorCode, params_from_iter};
 
 use self::lines::{Lines, Waiting};
 use self::owner::Ownership;
+use self::rows::{instant, int, maybe_instant, maybe_int, text};
 use self::writer::Writer;
 use self::writes::Write;
 use super::{
@@ -334,8 +335,9 @@ impl Store for SqliteStore {
                 "SELECT fence, attempt, at, message FROM punctual_failure WHERE job = ?1 ORDER BY fence";
             let mut statement = connection.prepare_cached(sql)?;
             let failures = statement.query_map([id.as_i64()], |row| {
-                let (fence, at) = (Fence::from_i64(row.get(0)?), Timestamp::from_micros(row.get(2)?));
-                Ok(Failure::new(fence, row.get(1)?, at, row.get::<_, String>(3)?))
+                let (fence, at) = (Fence::from_i64(int(row, 0)?), instant(row, 2)?);
+                let attempt = u32::try_from(int(row, 1)?).unwrap_or(0);
+                Ok(Failure::new(fence, attempt, at, text(row.get_ref(3)?).unwrap_or_default()))
             })?;
             failures.collect()
         })
@@ -350,10 +352,10 @@ impl Store for SqliteStore {
             let sql = "SELECT name, paused_at, paused_for, most FROM punctual_queue ORDER BY name";
             let mut statement = connection.prepare_cached(sql)?;
             let queues = statement.query_map([], |row| {
-                let since = row.get::<_, Option<i64>>(1)?.map(Timestamp::from_micros);
-                let reason = row.get::<_, Option<String>>(2)?.unwrap_or_default();
-                let paused = since.map(|since| (since, reason));
-                Ok(QueueRecord { name: row.get(0)?, paused, limit: row.get(3)? })
+                let reason = text(row.get_ref(2)?).unwrap_or_default();
+                let paused = maybe_instant(row, 1)?.map(|since| (since, reason));
+                let limit = maybe_int(row, 3)?.map(|most| u32::try_from(most.max(0)).unwrap_or(u32::MAX));
+                Ok(QueueRecord { name: text(row.get_ref(0)?).unwrap_or_default(), paused, limit })
             })?;
             queues.collect()
         })

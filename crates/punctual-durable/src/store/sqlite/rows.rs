@@ -54,37 +54,64 @@ pub(super) fn micros(duration: Duration) -> i64 {
 
 /// One job.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
-    let timeout: Option<i64> = row.get(12)?;
     let limits = Limits {
-        max_attempts: small(row.get(9)?),
-        max_crashes: small(row.get(10)?),
-        on_lost: if row.get::<_, i64>(11)? == 0 { OnLost::Rerun } else { OnLost::Fail },
-        timeout: timeout.map(|timeout| Duration::from_micros(timeout.max(0).cast_unsigned())),
+        max_attempts: small(int(row, 9)?),
+        max_crashes: small(int(row, 10)?),
+        on_lost: if int(row, 11)? == 0 { OnLost::Rerun } else { OnLost::Fail },
+        timeout: maybe_int(row, 12)?.map(|timeout| Duration::from_micros(timeout.max(0).cast_unsigned())),
     };
     Ok(JobRecord {
-        id: JobId::from_i64(row.get(0)?),
+        id: JobId::from_i64(int(row, 0)?),
         queue: text(row.get_ref(1)?).unwrap_or_default(),
         kind: text(row.get_ref(2)?).unwrap_or_default(),
-        lane: Lane::from_index(usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0)),
-        state: state_of(row.get(4)?),
-        due: Timestamp::from_micros(row.get(5)?),
-        version: row.get(6)?,
-        attempt: small(row.get(7)?),
-        crashes: small(row.get(8)?),
+        lane: lane(int(row, 3)?),
+        state: state_of(int(row, 4)?),
+        due: instant(row, 5)?,
+        version: int(row, 6)?,
+        attempt: small(int(row, 7)?),
+        crashes: small(int(row, 8)?),
         limits,
         unique: text(row.get_ref(13)?),
-        created: Timestamp::from_micros(row.get(14)?),
-        owner: row.get::<_, Option<i64>>(15)?.map(NodeId::from_i64),
-        fence: Fence::from_i64(row.get(16)?),
-        claimed: row.get::<_, Option<i64>>(17)?.map(Timestamp::from_micros),
-        cancel_requested: row.get::<_, i64>(18)? != 0,
-        finished: row.get::<_, Option<i64>>(19)?.map(Timestamp::from_micros),
+        created: instant(row, 14)?,
+        owner: maybe_int(row, 15)?.map(NodeId::from_i64),
+        fence: Fence::from_i64(int(row, 16)?),
+        claimed: maybe_instant(row, 17)?,
+        cancel_requested: int(row, 18)? != 0,
+        finished: maybe_instant(row, 19)?,
         note: text(row.get_ref(20)?),
         payload: text(row.get_ref(21)?),
-        series: text(row.get_ref(22)?).zip(row.get::<_, Option<i64>>(23)?.map(Timestamp::from_micros)),
-        parent: row.get::<_, Option<i64>>(24)?.map(JobId::from_i64),
+        series: text(row.get_ref(22)?).zip(maybe_instant(row, 23)?),
+        parent: maybe_int(row, 24)?.map(JobId::from_i64),
         then: text(row.get_ref(25)?).map(chain).unwrap_or_default(),
     })
+}
+
+/// A number, also where somebody has stored something that is none: then it is 0.
+pub(super) fn int(row: &Row<'_>, column: usize) -> rusqlite::Result<i64> {
+    Ok(maybe_int(row, column)?.unwrap_or(0))
+}
+
+/// A number, if there is anything.
+pub(super) fn maybe_int(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<i64>> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Null => None,
+        ValueRef::Integer(number) => Some(number),
+        #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+        ValueRef::Real(number) => Some(number as i64),
+        ValueRef::Text(_) | ValueRef::Blob(_) => Some(0),
+    })
+}
+
+pub(super) fn instant(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
+    int(row, column).map(Timestamp::from_micros)
+}
+
+pub(super) fn maybe_instant(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
+    Ok(maybe_int(row, column)?.map(Timestamp::from_micros))
+}
+
+pub(super) fn lane(number: i64) -> Lane {
+    Lane::from_index(usize::try_from(number).unwrap_or(0))
 }
 
 /// A chain as it is stored.

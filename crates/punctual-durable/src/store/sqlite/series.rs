@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sql;
-use super::rows::{text, ticket_of_new};
+use super::rows::{int, maybe_instant, text, ticket_of_new};
 use super::writes::{Origin, Write};
 use crate::error::Result;
 use crate::job::Due;
@@ -15,8 +15,7 @@ const COLUMNS: &str = "definition, next, last, owed, version, paused_at, paused_
 
 /// A definition that cannot be read is of a later version, or damaged: it is left alone, and so are the others.
 fn read(row: &Row<'_>) -> Sql<Option<ScheduleRecord>> {
-    let instant =
-        |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_micros));
+    let instant = |column| maybe_instant(row, column);
     let definition = text(row.get_ref(0)?).unwrap_or_default();
     let Ok(definition) = serde_json::from_str(&definition) else { return Ok(None) };
     let reason = text(row.get_ref(6)?).unwrap_or_default();
@@ -25,7 +24,7 @@ fn read(row: &Row<'_>) -> Sql<Option<ScheduleRecord>> {
         next: instant(1)?,
         last: instant(2)?,
         owed: instant(3)?,
-        version: row.get(4)?,
+        version: int(row, 4)?,
         paused: instant(5)?.map(|since| (since, reason)),
     }))
 }

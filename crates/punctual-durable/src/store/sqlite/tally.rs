@@ -4,7 +4,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};
 
 use super::Sql;
-use super::rows::text;
+use super::rows::{instant, int, text};
 use super::writes::Write;
 use crate::job::NodeId;
 use crate::tally::{Ending, ErrorTally, RunTally, Spans, Tallies};
@@ -20,8 +20,8 @@ pub(super) fn runs(connection: &Connection, from: Timestamp, until: Timestamp) -
     let sql = "SELECT minute, kind, ending, late, ran FROM punctual_run WHERE minute >= ?1 AND minute < ?2";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([from.as_micros(), until.as_micros()], |row| {
-        let ending = usize::try_from(row.get::<_, i64>(2)?).ok().and_then(Ending::from_index);
-        let (minute, kind) = (Timestamp::from_micros(row.get(0)?), text(row.get_ref(1)?).unwrap_or_default());
+        let ending = usize::try_from(int(row, 2)?).ok().and_then(Ending::from_index);
+        let (minute, kind) = (instant(row, 0)?, text(row.get_ref(1)?).unwrap_or_default());
         let (late, ran) = (spans(row.get_ref(3)?), spans(row.get_ref(4)?));
         // An ending that a later version knows.
         Ok(ending.map(|ending| RunTally::new(minute, kind, ending, late, ran)))
@@ -34,11 +34,10 @@ pub(super) fn errors(connection: &Connection, since: Timestamp) -> Sql<Vec<Error
         "SELECT hour, kind, fingerprint, example, first, last, count FROM punctual_error WHERE last >= ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([since.as_micros()], |row| {
-        let instant = |column| Ok::<_, rusqlite::Error>(Timestamp::from_micros(row.get(column)?));
         let name = |column| Ok::<_, rusqlite::Error>(text(row.get_ref(column)?).unwrap_or_default());
-        let mut tally = ErrorTally::new(name(1)?, row.get(2)?, name(3)?, instant(5)?);
-        (tally.hour, tally.first) = (instant(0)?, instant(4)?);
-        tally.count = u64::try_from(row.get::<_, i64>(6)?).unwrap_or(0);
+        let mut tally = ErrorTally::new(name(1)?, int(row, 2)?, name(3)?, instant(row, 5)?);
+        (tally.hour, tally.first) = (instant(row, 0)?, instant(row, 4)?);
+        tally.count = u64::try_from(int(row, 6)?).unwrap_or(0);
         Ok(tally)
     })?;
     rows.collect()

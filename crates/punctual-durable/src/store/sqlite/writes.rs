@@ -171,7 +171,7 @@ impl Write<'_> {
     }
 
     fn wait_again(&self, mut job: JobRecord, due: Due) -> Sql<Moved> {
-        (job.due, job.version) = (due.instant(self.now), job.version + 1);
+        (job.due, job.version) = (due.instant(self.now), job.version.saturating_add(1));
         let sql = "UPDATE punctual_job SET state = 0, due = ?2, version = ?3, attempt = ?4, crashes = ?5, \
                    finished = NULL WHERE id = ?1";
         let (id, due) = (job.id.as_i64(), job.due.as_micros());
