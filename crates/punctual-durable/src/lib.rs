@@ -24,6 +24,8 @@
 //! ```
 //!
 //! `cargo run -p punctual-durable --example survive` shows it: kill the program whenever you like, and start it again.
+//! Further examples: `chain` (run B after A), `progress` (async handlers that tell how far they are), `grow_up` (move to
+//! another store).
 //!
 //! # What is promised
 //! - A durable job that was acknowledged is started **at least once**, unless it is cancelled, or dead by its own
@@ -32,6 +34,7 @@
 //! - Each job gets **exactly one** recorded outcome.
 //! - [`OnLost::Fail`] with one attempt gives **at most once**.
 //! - Every occurrence of a [schedule](Client::schedule) happens once.
+//! - What [follows](NewJobBuilder::then) a job is accepted once, with its success, and not without it.
 //! - Never early, by the clock of the store.
 //!
 //! Handlers may thus be called more than once for a job, and should bear it: [`JobContext::id`] is the same each time,
@@ -41,9 +44,14 @@
 //! the store does on a network file system.
 //!
 //! # What is where
-//! - [`Jobs`] opens a store and runs a node; [`Client`] enqueues, cancels and looks; [`JobContext`] is what a handler
-//!   knows.
-//! - [`Outcome`] and [`JobError`] are what a handler answers, [`KindOptions`] what jobs of a kind have in common.
+//! - [`Jobs`] opens a store and runs a node, with [sync](JobsBuilder::handle) and [async](JobsBuilder::handle_async)
+//!   handlers; [`Client`] enqueues, cancels and looks; [`JobContext`] is what a handler knows, and how it tells
+//!   [how far it is](JobContext::progress) and [what follows](JobContext::then).
+//! - [`Outcome`] and [`JobError`] are what a handler answers, [`KindOptions`] what jobs of a kind have in common;
+//!   [`JobOutcome`] is the wait for a job to be over.
+//! - [`ScheduleBuilder`] describes jobs that come again; [`Client::backfill`] makes up for those that did not.
+//! - [`Client::tallies`], [`Client::errors`] and [`Client::upcoming`] are the numbers, [`Client::doctor`] says what is
+//!   wrong; [`transfer`], [`export`] and [`import`] copy a store.
 //! - [`Store`] is where jobs are kept: [`MemoryStore`]
 #![cfg_attr(feature = "sqlite", doc = "  and [`SqliteStore`].")]
 #![cfg_attr(not(feature = "sqlite"), doc = "  .")]

@@ -4,8 +4,10 @@ use std::fmt::Debug;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use punctual_durable::{
-    Backoff, Client, Error, Exchange, Exchanged, Firing, JobContext, JobError, JobRecord, Jobs, JobsBuilder,
-    KindOptions, MemoryStore, NewJob, NewSchedule, Outcome, ScheduleRecord, Ticket, Timestamp,
+    Backoff, Cargo, Client, Density, Error, ErrorTally, Exchange, Exchanged, Finding, Firing, JobContext,
+    JobError, JobLog, JobOutcome, JobRecord, Jobs, JobsBuilder, KindOptions, MemoryStore, MovingJob, NewJob,
+    NewSchedule, Outcome, Progress, Receipt, RunTally, ScheduleRecord, Spans, StopRequested, Tallies, Ticket,
+    Timestamp, Update,
 };
 
 fn shared<T: Send + Sync + Debug>() {}
@@ -17,6 +19,9 @@ fn handles_may_be_shared_by_threads() {
     shared::<Client>();
     shared::<JobsBuilder>();
     shared::<JobContext>();
+    shared::<JobOutcome>();
+    shared::<Receipt>();
+    shared::<StopRequested>();
     shared::<JobError>();
     shared::<Error>();
     shared::<MemoryStore>();
@@ -35,6 +40,17 @@ fn data_is_plain() {
     plain::<Ticket>();
     plain::<Exchange>();
     plain::<Exchanged>();
+    plain::<Update>();
+    plain::<Progress>();
+    plain::<JobLog>();
+    plain::<Cargo>();
+    plain::<MovingJob>();
+    plain::<Tallies>();
+    plain::<RunTally>();
+    plain::<ErrorTally>();
+    plain::<Spans>();
+    plain::<Density>();
+    plain::<Finding>();
     plain::<Backoff>();
     plain::<KindOptions>();
     plain::<Outcome>();
