@@ -4,8 +4,8 @@
 //! nowhere. Whoever holds the lock takes the answer, unlocks, and then acts.
 //!
 //! # Invariants
-//! 1. Every task in `queue` may run under the present state and policy: what may not is taken out by the call
-//!    that changed either.
+//! 1. Every task in `queue`, or in the [`inbox`](super::inbox), may run under the present state and policy: what may not is
+//!    taken out by the call that changed either.
 //! 2. `live` counts the workers that have been asked for and have not decided to leave; `present` those whose
 //!    threads have not got through leaving. `live ≤ present`.
 //! 3. While `queue` is not empty, a worker lives. If none can be started, whoever asked for it empties the queue

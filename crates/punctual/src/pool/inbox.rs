@@ -6,7 +6,7 @@
 //! know puts it into the queue, with all the others that have gathered there.
 //!
 //! # What is where
-//! An [`Entry`](Letter) is in the inbox or in the queue, never in both. It has its number from the moment it was left,
+//! An entry ([`Letter`]) is in the inbox or in the queue, never in both. It has its number from the moment it was left,
 //! so the order is that of submission, wherever it spent its time. Only plain tasks are left here: what has a name, a
 //! period or a plan, and what had a number before, goes through the pool's lock.
 //!

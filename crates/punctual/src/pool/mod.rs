@@ -4,12 +4,14 @@
 //! One lock, `core`, guards queue, state, sizes and worker list. It is held for a few hundred nanoseconds: no
 //! user code runs under it, nothing is dropped under it that a user gave us, nobody is woken under it.
 //!
-//! Order: `threads`, `core`, then a task's own lock. The clock may be asked for the time under `core`; a clock
+//! Order: `threads`, `core`, the lock of the [`inbox`], then a task's own lock. A submission that concerns nobody but the
+//! queue takes the lock of the inbox alone. The clock may be asked for the time under `core`; a clock
 //! never calls back. `spawner`, `rejection` and the lock of `limits` are held for reading by cloning and for
 //! nothing else.
 //!
 //! # The life of a submission
-//! [`submit`](Pool::submit) decides under the lock ([`Core::accept`]): refused, or queued. Then, unlocked, it
+//! [`submit`](Pool::submit) leaves the task in the inbox, if that will do ([`Guarded::leave`]). If not, it decides under
+//! the lock ([`Core::accept`]): refused, or queued. Then, unlocked, it
 //! wakes the worker or starts the thread that the decision asked for ([`act`](Pool::act)). If no thread can be
 //! had and none lives, the task is taken back and refused. Others that were accepted meanwhile, in the trust that
 //! the thread would come, get one more attempt ([`rescue`](Pool::rescue)); if that fails as well they end as
