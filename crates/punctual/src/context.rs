@@ -128,14 +128,15 @@ pub(crate) struct Serve(());
 
 impl Serve {
     pub(crate) fn new(pool: &Pool) -> Self {
-        SERVES.with(|serves| serves.borrow_mut().push(address(pool)));
+        // A thread on its way out may have none.
+        let _ = SERVES.try_with(|serves| serves.borrow_mut().push(address(pool)));
         Self(())
     }
 }
 
 impl Drop for Serve {
     fn drop(&mut self) {
-        SERVES.with(|serves| serves.borrow_mut().pop());
+        let _ = SERVES.try_with(|serves| serves.borrow_mut().pop());
     }
 }
 

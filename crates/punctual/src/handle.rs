@@ -68,9 +68,14 @@ impl<T> TaskHandle<T> {
         self.task.header().turn().unwrap_or(self.turn)
     }
 
+    /// Tells the task its place.
+    pub(crate) fn tell_turn(&self) {
+        self.task.header().learn(self.turn);
+    }
+
     /// The task, which is told its place, because it may be about to change.
     fn steered(&self) -> &dyn Task {
-        self.task.header().learn(self.turn);
+        self.tell_turn();
         self.task()
     }
 

@@ -212,7 +212,10 @@ where
             }
         }
     }
-    scheduler.place(cell, task, When::After(Duration::ZERO))
+    let handle = scheduler.place(cell, task, When::After(Duration::ZERO))?;
+    // Should its fallback panic, it is told by its name.
+    handle.tell_turn();
+    Ok(handle)
 }
 
 /// Ends work whose time is over with what `fallback` returns, or with its panic: it does not go on without a limit.

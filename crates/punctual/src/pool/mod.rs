@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use punctual_engine::{ShutdownPolicy, TaskKey};
+use punctual_engine::{RunState, ShutdownPolicy, TaskKey};
 
 pub(crate) use self::core::Core;
 pub(crate) use self::core::Offer;
@@ -69,7 +69,7 @@ use crate::registry::Registry;
 use crate::sync::Mutex;
 use crate::task::{EndedEarly, Task, TaskInfo, TaskRef, TaskState, Turn, Typed};
 use crate::timeout::Limits;
-use crate::unobserved::{Reporter, Sink, UnobservedFailure, is_failure};
+use crate::unobserved::{Reporter, Sink, UnobservedFailure, Unread, is_failure};
 use crate::unwind;
 
 pub(crate) struct Pool {
@@ -291,10 +291,11 @@ impl Pool {
 
     /// Cancels a task on behalf of its handle; false if it is over.
     pub(crate) fn cancel(&self, task: &dyn Task) -> bool {
-        let mut unlinked = None;
-        let ended = task.end(TaskError::Cancelled, &mut |was| unlinked = self.forget(task, was));
+        let (mut unlinked, mut stay) = (None, None);
+        let ended = task.end(TaskError::Cancelled, &mut |was| (unlinked, stay) = self.forget(task, was));
         self.discard(unlinked);
         let cancelled = self.ended(ended);
+        drop(stay);
         if cancelled {
             let going = shared_runs(task);
             // What has begun goes on to its end. The rest is the same task to whoever cancels it.
@@ -320,13 +321,32 @@ impl Pool {
 
     /// As [`cancel`](Self::cancel), but with an outcome of the caller's.
     pub(crate) fn complete<T>(&self, task: &dyn Typed<T>, outcome: Result<T, TaskError>) -> bool {
-        let mut unlinked = None;
-        let forget = &mut |was| unlinked = self.forget(task.as_task(), was);
+        if let Err(error) = &outcome {
+            self.note_unread(task.as_task(), error);
+        }
+        let (mut unlinked, mut stay) = (None, None);
+        let forget = &mut |was| (unlinked, stay) = self.forget(task.as_task(), was);
         let refused = task.complete_early(outcome, forget).err();
         self.discard(unlinked);
-        let completed = refused.is_none();
-        self.discard(refused);
-        completed
+        drop(stay);
+        if let Some(late) = refused {
+            // Nobody can learn of a failure that came too late, unless it is told now.
+            drop(task.take_unread());
+            self.discard(late);
+            return false;
+        }
+        true
+    }
+
+    /// Leaves word of a failure with a task that it is about to end, for the case that nobody reads the outcome.
+    fn note_unread(&self, task: &dyn Task, error: &TaskError) {
+        if is_failure(error) {
+            let turn = task.header().turn().unwrap_or(Turn::NONE);
+            let info = TaskInfo::new(task.header(), turn, None);
+            let failure = UnobservedFailure::new(info, error.clone());
+            // What comes back is told at once.
+            drop(task.keep_unread(Unread::new(&self.reporter, failure)));
+        }
     }
 
     /// Ends a task that is no longer queued; false if it is over.
@@ -336,9 +356,15 @@ impl Pool {
 
     /// Ends a task that may be queued, because it has failed elsewhere than in a run of its own.
     pub(crate) fn fail(&self, task: &dyn Task, error: TaskError) {
-        let mut unlinked = None;
-        self.end_and(task, error, &mut |_| unlinked = self.remove(task));
+        let (mut unlinked, mut stay) = (None, None);
+        self.end_and(task, error, &mut |_| {
+            let mut core = self.core.lock();
+            unlinked = core.unlink(task.header().key());
+            stay = Stay::new(self, &mut core);
+            self.after_removal(core);
+        });
         self.discard(unlinked);
+        drop(stay);
     }
 
     fn end_and(&self, task: &dyn Task, error: TaskError, unlink: &mut dyn FnMut(TaskState)) -> bool {
@@ -364,7 +390,7 @@ impl Pool {
     }
 
     /// Counts a cancelled task and takes it out of the queue, unless it is to stay there until it is due.
-    fn forget(&self, task: &dyn Task, was: TaskState) -> Option<TaskRef> {
+    fn forget(&self, task: &dyn Task, was: TaskState) -> (Option<TaskRef>, Option<Stay<'_>>) {
         let mut core = self.core.lock_alone();
         core.count_ended(was);
         let header = task.header();
@@ -373,8 +399,9 @@ impl Pool {
             OnCancel::KeepUntilDue if !header.is_paused() && !header.is_under_way() => None,
             _ => self.core.unlink(&mut core, || header.key()),
         };
+        let stay = Stay::new(self, &mut core);
         self.after_removal(core);
-        unlinked
+        (unlinked, stay)
     }
 
     /// Takes a queued task out, unrun and unharmed.
@@ -443,6 +470,36 @@ impl Pool {
     fn tell_contained(&self, place: Place, panic: &Panic) {
         // An observer that panics while being told of a panic is past help.
         let _ = self.observer.as_ref().map(|observer| unwind::catch(|| observer.contained(place, panic)));
+    }
+}
+
+/// Keeps a pool that has been shut down from being over while a task that was taken out of it is being ended: whoever
+/// sees it terminated sees the bodies dropped.
+///
+/// A pool that is running needs none. One that is shut down by another thread at this very moment may be over before the
+/// body is dropped; which of the two came first, nobody can tell.
+struct Stay<'a> {
+    pool: &'a Pool,
+    /// `None` once it is dropped.
+    serve: Option<Serve>,
+}
+
+impl<'a> Stay<'a> {
+    fn new(pool: &'a Pool, core: &mut Core) -> Option<Self> {
+        if core.state == RunState::Running {
+            return None;
+        }
+        core.ending += 1;
+        Some(Self { pool, serve: Some(Serve::new(pool)) })
+    }
+}
+
+impl Drop for Stay<'_> {
+    fn drop(&mut self) {
+        drop(self.serve.take());
+        let mut core = self.pool.core.lock();
+        core.ending -= 1;
+        self.pool.after_removal(core);
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use punctual_engine::Tick;
 
-use super::cell::{Body, Cell, Typed, Work};
+use super::cell::{Body, Cell, Task, Typed, Work};
 use super::{RunOutcome, TaskInfo, Turn};
 use crate::error::{Abandoned, Panic, TaskError};
 use crate::future::Wakes;

@@ -240,3 +240,29 @@ fn by_default_it_is_one_line_on_standard_error() {
         assert!(output.status.success());
     }
 }
+
+/// The fallback takes the place of the body, and so does its panic.
+#[test]
+fn a_fallback_that_panics_is_told_unless_somebody_reads_it() {
+    for (begun, reads) in [(false, false), (true, false), (true, true)] {
+        let (pool, clock, log) = noting(1);
+        let gate = Gate::new();
+        if !begun {
+            drop(crate::support::block_worker(&pool, &gate));
+        }
+        let inner = gate.clone();
+        let handle = pool.submit_with_fallback(SECOND, move || inner.pass(), boom).unwrap();
+        gate.await_arrivals(1);
+        clock.jump(SECOND);
+        assert!(handle.wait().is_ok());
+        if reads {
+            assert!(handle.failure().is_some());
+        }
+        let id = handle.id();
+        drop(handle);
+        gate.open();
+        finish(&pool);
+        let told = format!("task {id} failed and nobody looked: the task panicked: boom");
+        assert_eq!(log.entries(), if reads { vec![] } else { vec![told] });
+    }
+}

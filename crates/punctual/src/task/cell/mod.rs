@@ -108,6 +108,10 @@ pub(crate) trait Task: Send + Sync {
     fn nudge(&self);
     fn watch_interrupt(&self, waker: &Waker);
     fn unwatch_interrupt(&self, waker: &Waker);
+    /// Keeps the report of a failure that is about to be published until somebody reads the outcome. Comes back if the
+    /// task was ended meanwhile, or is about to end with another.
+    fn keep_unread(&self, unread: Unread) -> Option<Unread>;
+    fn take_unread(&self) -> Option<Unread>;
 }
 
 /// A task whose value is a `T`.
@@ -236,21 +240,6 @@ impl<T, B> Cell<T, B> {
             unread.into_iter().for_each(Unread::read);
         }
         outcome
-    }
-
-    /// Keeps the report of a failure that is about to be published until somebody reads the outcome. Comes back if the
-    /// task was ended meanwhile.
-    pub(super) fn keep_unread(&self, unread: Unread) -> Option<Unread> {
-        let mut guard = self.header.lock();
-        if !guard.phase().is_open() {
-            return Some(unread);
-        }
-        guard.links_of_own(|links| links.unread = Some(unread));
-        None
-    }
-
-    pub(super) fn take_unread(&self) -> Option<Unread> {
-        self.header.lock().links(|links| links.unread.take()).flatten()
     }
 
     // ---- transitions
@@ -442,6 +431,24 @@ where
             Some(links.watchers.swap_remove(position))
         });
         drop(old);
+    }
+
+    fn keep_unread(&self, unread: Unread) -> Option<Unread> {
+        let mut guard = self.header.lock();
+        if !guard.phase().is_open() {
+            return Some(unread);
+        }
+        guard.links_of_own(|links| match links.unread {
+            Some(_) => Some(unread),
+            None => {
+                links.unread = Some(unread);
+                None
+            }
+        })
+    }
+
+    fn take_unread(&self) -> Option<Unread> {
+        self.header.lock().links(|links| links.unread.take()).flatten()
     }
 }
 
