@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::Wakes;
 use super::wakes::Wakeup;
-use crate::series::{Ending, Series};
+use crate::series::{Ending, Hold, Series};
 use crate::task::Body;
 
 /// Polls the futures of one task.
@@ -16,8 +16,8 @@ struct Poller {
     wakes: Arc<Wakes>,
     /// That of the present run, while anybody holds a waker of it.
     wakeup: Weak<Wakeup>,
-    /// Who may stop a run.
-    series: Option<Arc<Series>>,
+    /// Who may stop a run. Dropped with what watches over it.
+    series: Option<Hold>,
 }
 
 /// What is to be done with a future that is due.
@@ -31,7 +31,7 @@ enum Turn {
 
 impl Poller {
     fn new(wakes: Arc<Wakes>, series: Option<Arc<Series>>) -> Self {
-        Self { wakes, wakeup: Weak::new(), series }
+        Self { wakes, wakeup: Weak::new(), series: series.map(Hold::new) }
     }
 
     /// Answers the wakes so far.
@@ -75,9 +75,6 @@ impl Poller {
 impl Drop for Poller {
     fn drop(&mut self) {
         self.wakes.detach();
-        if let Some(series) = &self.series {
-            series.abandon_run();
-        }
     }
 }
 

@@ -38,11 +38,13 @@ impl Compared {
 }
 
 impl Core {
-    /// A task has been queued that may go by the wall clock.
-    pub(crate) fn note_wall(&mut self, header: &Header, clock: &dyn Clock) {
-        if self.wall.is_none() && header.series().is_some_and(|series| series.is_on_wall()) {
-            let Now { tick, wall } = Now::of(clock);
-            self.wall = Some(Compared { tick, wall });
+    /// A task has been queued that may go by the wall clock. The clocks are compared with what they showed when it was
+    /// planned: one that was set since then has been set for this task.
+    pub(crate) fn note_wall(&mut self, header: &Header) {
+        if self.wall.is_none() {
+            let planned =
+                header.series().filter(|series| series.is_on_wall()).map(|series| series.planned_at());
+            self.wall = planned.map(|Now { tick, wall }| Compared { tick, wall });
         }
     }
 

@@ -16,7 +16,7 @@ use crate::policy::Rejection;
 use crate::pool::Offer;
 use crate::series::{Now, Series};
 use crate::task::{
-    Body, Header, Large, LargeOnce, Many, Once, Owner, TaskInfo, TaskRef, Traits, Turn, allocate,
+    Body, Header, Large, LargeOnce, Many, Once, Owner, Task, TaskInfo, TaskRef, Traits, Turn, allocate,
     allocate_plain, is_large,
 };
 use crate::task_builder::TaskBuilder;
@@ -332,9 +332,8 @@ impl Scheduler {
         if let Err((task, reason)) = pool.submit(task, &mut offer) {
             self.refuse(&cell, task, &mut offer, reason)?;
         }
-        if cell.header().is_special() && cell.header().state().is_done() {
-            // Whoever found it by its name may have cancelled it before it was queued.
-            pool.discard(pool.remove(&*cell));
+        if is_special {
+            self.look_after(&*cell);
         }
         Ok(TaskHandle::new(cell.into_typed(), pool, offer.turn()))
     }
@@ -346,12 +345,23 @@ impl Scheduler {
         let mut core = pool.core.lock();
         let id = *offer.id.get_or_insert_with(|| core.next_id());
         header.learn(Turn { deadline: offer.deadline, id });
-        core.note_wall(header, &*pool.clock);
         core.note_priority(header);
         drop(core);
         pool.registry.enter(task);
         if let Some(wakes) = header.wakes() {
             wakes.attach(task.clone());
+        }
+    }
+
+    /// What happened to a task that is more than plain while it was being queued.
+    #[cold]
+    fn look_after(&self, task: &dyn Task) {
+        let pool = self.pool();
+        if task.state().is_done() {
+            // Whoever found it by its name may have cancelled it before it was queued.
+            pool.discard(pool.remove(task));
+        } else if task.header().series().is_some() {
+            pool.core.lock().note_wall(task.header());
         }
     }
 

@@ -40,6 +40,7 @@ mod after;
 mod control;
 mod fire;
 mod history;
+mod hold;
 mod plan;
 mod report;
 mod shared;
@@ -59,7 +60,8 @@ use crate::task::TaskRef;
 use crate::when::When;
 
 pub(crate) use history::History;
-pub(crate) use plan::{NextBy, Now, Plan, Point};
+pub(crate) use hold::Hold;
+pub(crate) use plan::{NextBy, Now, Plan, Point, Shelf};
 pub use report::Report;
 pub(crate) use report::{Attempt, Beat, Ending, Reporting, Whole};
 pub(crate) use shared::{NewRun, Sharing, async_run, sync_run};
@@ -109,6 +111,8 @@ pub(crate) struct Series {
 
 struct State {
     point: Point,
+    /// The clocks when that point was made the next one.
+    planned_at: Now,
     off_plan: bool,
     /// The last point fell into a pause.
     has_ended: bool,
@@ -179,6 +183,7 @@ impl Series {
         let dice = rules.jitter.and_then(Jitter::seed).map_or_else(Dice::random, Dice::new);
         let state = State {
             point: Point::Tick(Tick::ZERO),
+            planned_at: Now::only(Tick::ZERO),
             off_plan: false,
             has_ended: false,
             offset: Duration::ZERO,
@@ -210,6 +215,11 @@ impl Series {
         self.rules.plan.is_wall() || matches!(self.state.lock().point, Point::Wall(_))
     }
 
+    /// Both clocks when its next point was chosen, if that is on the wall.
+    pub(crate) fn planned_at(&self) -> Now {
+        self.state.lock().planned_at
+    }
+
     /// Both clocks, if both matter.
     pub(crate) fn now(&self, clock: &dyn Clock) -> Now {
         let on_wall = |point: Point| matches!(point, Point::Wall(_));
@@ -227,7 +237,7 @@ impl Series {
                     Point::Wall(wall) => wall,
                     Point::Tick(tick) => now.wall.checked_add(tick.since(now.tick)).unwrap_or(now.wall),
                 };
-                Point::Wall(calendar.next_after(start).filter(|next| *next > start)?)
+                Point::Wall(calendar.next_after(start)?)
             }
             Plan::Schedule(_) | Plan::NextBy => start,
         };
@@ -250,6 +260,7 @@ impl Series {
     /// Makes `point` the next one.
     fn aim(&self, state: &mut State, point: Point, now: Now) -> Due {
         state.point = point;
+        state.planned_at = now;
         state.off_plan = false;
         let jitter = self.rules.jitter.map_or(Duration::ZERO, |jitter| jitter.draw(&mut state.dice));
         state.offset = self.rules.spread.saturating_add(jitter);

@@ -13,6 +13,7 @@ use punctual_engine::{RunTimes, Schedule, Tick};
 use crate::calendar::Calendar;
 use crate::clock::Clock;
 use crate::policy::Overdue;
+use crate::sync::Mutex;
 
 /// Points of a calendar that are counted one by one. Beyond that the count of missed ones is a lower bound, and the
 /// latest is found by approximation.
@@ -83,11 +84,25 @@ pub(crate) enum Point {
 /// The function of a user that says when the next run is due.
 pub(crate) type NextBy = Box<dyn FnMut(RunTimes) -> Option<Tick> + Send>;
 
+/// A calendar, until it is put away: then it has no points any more.
+pub(crate) struct Shelf(Mutex<Option<Arc<dyn Calendar>>>);
+
+impl Shelf {
+    pub(crate) fn new(calendar: impl Calendar) -> Self {
+        Self(Mutex::new(Some(Arc::new(calendar))))
+    }
+
+    pub(super) fn next_after(&self, instant: SystemTime) -> Option<SystemTime> {
+        // Asked without the lock: it is user code.
+        let calendar = self.0.lock().clone()?;
+        calendar.next_after(instant).filter(|next| *next > instant)
+    }
+}
+
 /// Where the points come from.
-#[derive(Clone)]
 pub(crate) enum Plan {
     Schedule(Schedule),
-    Calendar(Arc<dyn Calendar>),
+    Calendar(Shelf),
     /// The function itself is in the series' state: it is called by one thread at a time.
     NextBy,
 }
@@ -121,6 +136,14 @@ impl Backlog {
 }
 
 impl Plan {
+    /// Puts the calendar away; it is dropped by the caller, without a lock.
+    pub(super) fn put_away(&self) -> Option<Arc<dyn Calendar>> {
+        match self {
+            Self::Calendar(Shelf(shelf)) => shelf.lock().take(),
+            Self::Schedule(_) | Self::NextBy => None,
+        }
+    }
+
     /// Whether its points are there beforehand, so that some can be missed.
     pub(crate) fn is_grid(&self) -> bool {
         matches!(self, Self::Schedule(Schedule::FixedRate(_)) | Self::Calendar(_))
@@ -136,9 +159,7 @@ impl Plan {
             (Self::Schedule(Schedule::FixedRate(period)), Point::Tick(tick)) => {
                 Some(Point::Tick(tick.after(*period)))
             }
-            (Self::Calendar(calendar), Point::Wall(wall)) => {
-                calendar.next_after(wall).filter(|next| *next > wall).map(Point::Wall)
-            }
+            (Self::Calendar(calendar), Point::Wall(wall)) => calendar.next_after(wall).map(Point::Wall),
             _ => None,
         }
     }
@@ -147,7 +168,7 @@ impl Plan {
     pub(crate) fn backlog(&self, from: Point, now: Now) -> Backlog {
         match (self, from) {
             (Self::Schedule(Schedule::FixedRate(period)), Point::Tick(tick)) => grid(tick, *period, now.tick),
-            (Self::Calendar(calendar), Point::Wall(wall)) => pages(&**calendar, wall, now.wall),
+            (Self::Calendar(calendar), Point::Wall(wall)) => pages(calendar, wall, now.wall),
             _ => single(from, now),
         }
     }
@@ -183,9 +204,9 @@ fn grid(from: Tick, period: Duration, now: Tick) -> Backlog {
     }
 }
 
-fn pages(calendar: &dyn Calendar, from: SystemTime, now: SystemTime) -> Backlog {
+fn pages(calendar: &Shelf, from: SystemTime, now: SystemTime) -> Backlog {
     let point = Point::Wall(from);
-    let after = |wall: SystemTime| calendar.next_after(wall).filter(|next| *next > wall);
+    let after = |wall: SystemTime| calendar.next_after(wall);
     if from > now {
         return Backlog { count: 0, oldest: point, latest: point, next: Some(point) };
     }
@@ -221,7 +242,7 @@ fn leap(after: &impl Fn(SystemTime) -> Option<SystemTime>, from: SystemTime, now
 
 #[cfg(all(test, not(punctual_loom)))]
 mod tests {
-    use super::{Backlog, COUNTED, Now, Plan, Point};
+    use super::{Backlog, COUNTED, Now, Plan, Point, Shelf};
     use punctual_engine::{Schedule, Tick};
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
@@ -239,7 +260,7 @@ mod tests {
             let passed = after.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
             Some(wall((passed / seconds + 1) * seconds))
         };
-        Plan::Calendar(Arc::new(next))
+        Plan::Calendar(Shelf::new(next))
     }
 
     fn seconds(point: Point) -> u64 {
@@ -284,7 +305,7 @@ mod tests {
             Some(after + Duration::from_secs(1))
         };
         let month = 30 * 24 * 3600;
-        let backlog = Plan::Calendar(Arc::new(next)).backlog(Point::Wall(wall(0)), now(month));
+        let backlog = Plan::Calendar(Shelf::new(next)).backlog(Point::Wall(wall(0)), now(month));
         assert!(backlog.count >= COUNTED);
         assert!(seconds(backlog.latest) + 1 >= month);
         assert_eq!(seconds(backlog.next.unwrap()), month + 1);
@@ -293,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_calendar_that_does_not_move_on_has_ended() {
-        let stuck = Plan::Calendar(Arc::new(Some));
+        let stuck = Plan::Calendar(Shelf::new(Some));
         let from = Point::Wall(wall(5));
         assert_eq!(stuck.after(from), None);
         let backlog = stuck.backlog(from, now(9));

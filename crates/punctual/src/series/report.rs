@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::Series;
+use super::{Hold, Series};
 use crate::error::TaskError;
 use crate::task::Body;
 
@@ -121,13 +121,13 @@ fn failed(report: &impl Report) -> Option<TaskError> {
 /// A closure that is called for each run of a series, and what follows is decided there.
 pub(crate) struct Reporting<F, E> {
     body: F,
-    series: Arc<Series>,
+    series: Hold,
     ending: PhantomData<fn() -> E>,
 }
 
 impl<F, E> Reporting<F, E> {
     pub(crate) fn new(body: F, series: Arc<Series>) -> Self {
-        Self { body, series, ending: PhantomData }
+        Self { body, series: Hold::new(series), ending: PhantomData }
     }
 
     pub(crate) fn into_body(self) -> F {

@@ -16,7 +16,7 @@ use std::task::{Wake, Waker};
 
 use punctual_engine::RunTimes;
 
-use super::{Beat, Report, Reporting, Rules, Series};
+use super::{Beat, Hold, Report, Reporting, Rules, Series};
 use crate::context;
 use crate::error::{Abandoned, TaskError};
 use crate::future::{Futures, Single, Wakes};
@@ -27,7 +27,7 @@ use crate::unrun::UnrunTask;
 /// The beat of runs that may overlap.
 pub(crate) struct Sharing<F> {
     body: Arc<F>,
-    series: Arc<Series>,
+    series: Hold,
     name: Option<Arc<str>>,
     pool: Weak<Pool>,
     new_run: NewRun<F>,
@@ -69,7 +69,7 @@ impl<F> Sharing<F> {
         pool: &Arc<Pool>,
         new_run: NewRun<F>,
     ) -> Self {
-        Self { body: Arc::new(body), series, name, pool: Arc::downgrade(pool), new_run }
+        Self { body: Arc::new(body), series: Hold::new(series), name, pool: Arc::downgrade(pool), new_run }
     }
 
     /// The body of a beat that never began.

@@ -23,7 +23,7 @@ use crate::error::Rejected;
 use crate::handle::TaskHandle;
 use crate::policy::{Backoff, Missed, Priority};
 use crate::scheduler::Scheduler;
-use crate::series::{Plan, Rules, Series};
+use crate::series::{Plan, Rules, Series, Shelf};
 use crate::task::Traits;
 use crate::when::When;
 
@@ -172,7 +172,7 @@ impl<'a, F, K> TaskBuilder<'a, F, K> {
     /// Runs it at the points of a [`Calendar`], the first after [`first`](Self::first). What is missed is run
     /// [once](Missed::once) by default.
     pub fn calendar(self, calendar: impl Calendar) -> PeriodicBuilder<'a, F, K> {
-        PeriodicBuilder::with_plan(self, Plan::Calendar(Arc::new(calendar)), None)
+        PeriodicBuilder::with_plan(self, Plan::Calendar(Shelf::new(calendar)), None)
     }
 
     /// Runs it again when `next` says, which is asked after each run and told of it. `None` ends the series; an
