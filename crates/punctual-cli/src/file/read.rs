@@ -384,15 +384,15 @@ fn check_output(fields: &mut Fields<'_>, own: &Draft, defaults: &Draft) {
 }
 
 fn check_retries(draft: &Draft, fields: &mut Fields<'_>) {
-    let side_by_side = matches!(draft.overlap, Some(At { value: Overlap::Allow(_), .. }));
-    if let (true, Some(retries)) = (side_by_side, draft.retries.as_ref().filter(|retries| retries.value > 0))
-    {
+    let retries = draft.retries.as_ref().filter(|retries| retries.value > 0);
+    if let (Some(At { value: Overlap::Allow(most), .. }), Some(retries)) = (&draft.overlap, retries) {
         let span = fields.key_span("retries").unwrap_or_else(|| retries.span.clone());
-        let message = "`retries` cannot go with several runs at once";
+        let message = format!("`retries` cannot go with `overlap = {most}`");
         fields.notes().error_with_help(
             span,
             message,
-            "use another `overlap`, or retry in the command itself",
+            "a job pauses before it tries again, and runs side by side do not wait for each other: use `overlap = \
+             \"queue\"`, or retry in the command itself",
         );
     }
     if draft.retries.as_ref().is_some_and(|retries| retries.value > 0) {

@@ -94,7 +94,7 @@ fn each_mistake_has_its_place_and_its_words() {
         ("fixed-delay = \"5s\"\nmissed = \"skip\"", "4:1", "`missed` has no effect"),
         ("at = 2999-01-01T00:00:00\nmissed = \"once\"", "4:1", "`missed` has no effect: the job runs once"),
         ("every = \"5s\"\noverlap = 1", "4:11", "`overlap` must be from 2 to 1000, not 1"),
-        ("every = \"5s\"\noverlap = 4\nretries = 2", "5:1", "`retries`"),
+        ("every = \"5s\"\noverlap = 4\nretries = 2", "5:1", "`retries` cannot go with `overlap = 4`"),
         ("every = \"5s\"\nmissed = \"onse\"", "4:10", "did you mean \"once\"?"),
         ("every = \"5s\"\njitter = \"5s\"", "4:10", "`jitter` must be shorter than the period"),
         ("every = \"5s\"\nretries = -1", "4:11", "`retries` must be from 0 to 1000, not -1"),
