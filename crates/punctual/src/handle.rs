@@ -293,7 +293,7 @@ impl<T> TaskHandle<T> {
 
     /// Has the task run as soon as a thread is free, besides the runs that are planned: the schedule does not move.
     /// A task that runs once does so now instead of later. One that is running runs once more straight after it; one
-    /// that is paused runs, and stays paused.
+    /// that is paused runs, and stays paused. Where runs [overlap](crate::Overlap::Allow) it waits until there is a place.
     pub fn trigger_now(&self) -> Steered {
         self.pool.trigger(self.steered())
     }

@@ -22,7 +22,8 @@ impl Worker<'_> {
         if let Some(began) = header.wakes().and_then(|wakes| wakes.under_way()) {
             return self.perform(task, series, began, now, series.watch_on(task));
         }
-        let triggered = header.set_triggered(false);
+        // A trigger waits for a place as long as there is none; whoever makes one sees to it.
+        let triggered = !header.is_full() && header.set_triggered(false);
         // The only run of a task is not besides those that are planned: it is the one, only sooner.
         let extra = triggered && header.schedule().is_periodic();
         let fire = match triggered {
@@ -30,29 +31,40 @@ impl Worker<'_> {
             false => unwind::catch(|| series.fire(header.deadline(), now)),
         };
         match fire {
-            Ok(Fire::Run(planned)) => {
-                if planned != header.deadline() {
-                    self.plan(task, planned);
-                }
-                self.run_planned(task, series, now, extra);
-            }
+            Ok(Fire::Run(planned)) => match self.begin(task, planned) {
+                true => self.run_planned(task, series, now, extra),
+                false => self.put_off(task, Due::at(planned), now.tick),
+            },
             Ok(Fire::Later(due)) => self.put_off(task, due, now.tick),
             Ok(Fire::End(error)) => self.give_up(task, error),
             Err(panic) => self.give_up(task, TaskError::Panicked(panic)),
         }
     }
 
-    /// The run that is about to begin is for another point than it was queued for.
-    fn plan(&self, task: &TaskRef, planned: Tick) {
+    /// A run is about to begin, perhaps for another point than it was queued for; false if it is not to begin: a task
+    /// that runs once may have been moved, or paused, since it was taken.
+    fn begin(&self, task: &TaskRef, planned: Tick) -> bool {
+        let header = task.header();
+        let (once, elsewhere) = (!header.schedule().is_periodic(), planned != header.deadline());
+        if !once && !elsewhere {
+            return true;
+        }
         let mut core = self.pool.core.lock();
-        if !task.header().is_moved() {
-            task.header().set_deadline(planned);
+        if once {
+            if header.is_moved() || header.is_paused() {
+                return false;
+            }
+            header.set_begun(true);
+        }
+        if !header.is_moved() {
+            header.set_deadline(planned);
         }
         // What the body sees.
         if let Some((_, turn)) = core.workers[self.index].as_mut().and_then(|worker| worker.running.as_mut())
         {
             turn.deadline = planned;
         }
+        true
     }
 
     fn run_planned(&self, task: &TaskRef, series: &Arc<Series>, started: Now, extra: bool) {
@@ -91,6 +103,7 @@ impl Worker<'_> {
         match (task.perform(&run), next.take()) {
             (Ended::Again, Some((due, now))) => {
                 drop(watch);
+                header.set_begun(false);
                 self.requeue(task, due, now);
             }
             (Ended::Again, None) => {

@@ -16,7 +16,8 @@
 //! Every change is made under the pool's lock, where a task either is in the queue, and is taken out and put back
 //! under another deadline at once; or is in the hands of a worker, and then the change is noted in flags of its
 //! header, which are heeded when it is queued again ([`Core::link`]). A task that will not be queued again is too far
-//! gone, and the caller is told so.
+//! gone, and the caller is told so. When that is, is decided under the lock as well: a task that runs once but is taken
+//! more often, for looks at the wall, is marked as begun where the worker last looks at those flags.
 
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ use crate::when::When;
 pub enum Steered {
     /// Done: the task was waiting.
     Now,
-    /// The task is running (or about to); it takes effect when the run has ended.
+    /// The task is running (or about to); it takes effect when the run has ended, if there is another then: a run that
+    /// fails may be the last, and so is an attempt that succeeds.
     AfterRun,
     /// Nothing to do: it was so already.
     Already,
@@ -54,6 +56,16 @@ impl Steered {
 }
 
 impl Core {
+    /// Whether a task waits in the queue for a run; a future that waits there for its next poll does not.
+    fn has_waiting(&self, header: &Header) -> bool {
+        !header.is_under_way() && self.queue.contains(header.key())
+    }
+
+    /// Whether state and policy allow a task another run, now or later.
+    fn may_have_runs(&self, header: &Header, is_due: bool) -> bool {
+        may_run(self.state, self.policy, header.schedule().is_periodic(), is_due)
+    }
+
     /// Whether a task may be put back into the queue.
     pub(super) fn may_wait(&self, header: &Header, is_due: bool) -> bool {
         let running = self.state == RunState::Running;
@@ -80,7 +92,7 @@ impl Core {
             None => due,
         };
         let look = match () {
-            () if header.is_triggered() => now,
+            () if header.is_triggered() && !header.is_full() => now,
             () if header.is_paused() => Tick::MAX,
             () => due.look,
         };
@@ -136,27 +148,33 @@ impl Pool {
         if !header.is_paused() {
             return if task.state().is_done() { Steered::Over } else { Steered::Already };
         }
-        // Before the lock, because it may ask a calendar. Whoever moves the task meanwhile is heard all the same.
-        let due = self.resumption(header);
-        self.steer(task, |_, header| match header.set_paused(false) {
-            true => Ok(due),
-            false => Err(Steered::Already),
+        // Before the lock, because it may ask a calendar.
+        let ahead = header.series().map(|series| series.look_ahead(series.now(&*self.clock)));
+        let now = self.clock.now();
+        self.steer(task, |core, header| {
+            if !header.set_paused(false) {
+                return Err(Steered::Already);
+            }
+            let planned = header.deadline();
+            // Points of its grid that fell into the pause are left out.
+            Ok(match (header.series(), &ahead) {
+                // One that runs goes on as if it had not been paused.
+                _ if !core.has_waiting(header) => Due::at(planned),
+                (Some(series), Some(ahead)) => series.resumed(planned, ahead),
+                _ => Due::at(grid_from(header, planned, now)),
+            })
         })
-    }
-
-    /// When a paused task is due again: points of its grid that fell into the pause are left out.
-    fn resumption(&self, header: &Header) -> Due {
-        let planned = header.deadline();
-        match header.series() {
-            Some(series) => series.resumed(planned, series.now(&*self.clock)),
-            None => Due::at(grid_from(header, planned, self.clock.now())),
-        }
     }
 
     /// Moves the next run to another instant.
     pub(crate) fn reschedule(self: &Arc<Self>, task: &dyn Task, when: When) -> Steered {
-        let due = when.tick(self.clock.now(), &*self.clock);
-        self.steer(task, |_, header| {
+        let now = self.clock.now();
+        let due = when.tick(now, &*self.clock);
+        self.steer(task, |core, header| {
+            // After a shutdown, by whose policy it may only run now or not at all.
+            if !core.may_have_runs(header, due <= now) {
+                return Err(Steered::Over);
+            }
             // For a task in the queue `link` comes next and takes it; for one that runs it comes later.
             header.move_to(due);
             Ok(Due::at(due))
@@ -171,6 +189,14 @@ impl Pool {
         })
     }
 
+    /// A run of a task whose runs overlap is over: one that is triggered may go on.
+    pub(crate) fn make_room(self: &Arc<Self>, task: &dyn Task) {
+        let _ = self.steer(task, |_, header| match header.is_triggered() {
+            true => Ok(Due::at(header.deadline())),
+            false => Err(Steered::Already),
+        });
+    }
+
     /// Changes a task by `change`, which says what it is then planned for, and puts it back where it belongs.
     fn steer(
         self: &Arc<Self>,
@@ -183,7 +209,7 @@ impl Pool {
         if task.state().is_done() {
             return Steered::Over;
         }
-        if header.is_under_way() || !core.queue.contains(header.key()) {
+        if !core.has_waiting(header) {
             return self.steer_running(core, task, change);
         }
         let due = match change(&mut core, header) {
@@ -206,9 +232,9 @@ impl Pool {
         let header = task.header();
         let mut running = core.workers.iter().flatten().filter_map(|worker| worker.running.as_ref());
         // A run that waits to be polled again is going on, too.
-        let in_hand =
-            header.is_under_way() || running.any(|(running, _)| std::ptr::addr_eq(&**running, task));
-        match (in_hand, header.may_repeat()) {
+        let in_hand = running.any(|(running, _)| std::ptr::addr_eq(&**running, task))
+            || core.queue.contains(header.key());
+        match (in_hand, header.may_run_again() && core.may_have_runs(header, false)) {
             (false, _) => Steered::Over,
             (true, false) => Steered::TooLate,
             (true, true) => change(&mut core, header).map_or_else(|steered| steered, |_| Steered::AfterRun),

@@ -4,8 +4,17 @@ use std::time::{Duration, SystemTime};
 
 use punctual_engine::Tick;
 
+use super::plan::Backlog;
 use super::{Due, History, Now, Point, Series};
 use crate::failure::FailedRun;
+
+/// What lay ahead of a paused series when somebody looked.
+pub(crate) struct Ahead {
+    now: Now,
+    point: Point,
+    /// `None` if there is no grid.
+    backlog: Option<Backlog>,
+}
 
 impl Series {
     /// Somebody has moved the next run. To be called under the pool's lock, with the queueing.
@@ -21,35 +30,46 @@ impl Series {
         }
     }
 
-    /// The next run of a series that was paused: the one it was paused with, or if that has passed, the first that
-    /// lies ahead. Calls the calendar.
-    pub(crate) fn resumed(&self, planned: Tick, now: Now) -> Due {
+    /// Sees how far a series that was paused is behind. Calls the calendar, so it comes before the locks.
+    pub(crate) fn look_ahead(&self, now: Now) -> Ahead {
         let (point, off_plan, offset) = {
             let state = self.state.lock();
             (state.point, state.off_plan, state.offset)
         };
-        if off_plan || !self.rules.plan.is_grid() {
-            return match point {
-                Point::Wall(_) if !off_plan => Self::translate(&self.state.lock(), now),
-                _ => Due::at(planned),
-            };
-        }
         // One that is due this very moment has not passed.
         let passed = now.earlier(offset).earlier(Duration::from_nanos(1));
-        let backlog = self.rules.plan.backlog(point, passed);
-        let next = backlog.next.filter(|next| !self.has_ended(*next, now));
+        let on_grid = !off_plan && self.rules.plan.is_grid();
+        let backlog = on_grid.then(|| self.rules.plan.backlog(point, passed));
+        Ahead { now, point, backlog }
+    }
+
+    /// The next run of a series that was paused: the one it was paused with, or if that has passed, the first that
+    /// lies ahead. To be called under the pool's lock, with the queueing. Whoever has moved the task since its points
+    /// were looked at has the last word.
+    pub(crate) fn resumed(&self, planned: Tick, ahead: &Ahead) -> Due {
+        let Ahead { now, point, backlog } = *ahead;
         let mut state = self.state.lock();
-        match next {
-            _ if backlog.count == 0 => Self::translate(&state, now),
-            Some(next) => {
-                state.leave_out(backlog.count);
-                self.aim(&mut state, next, now)
-            }
-            None => {
-                state.has_ended = true;
-                Due::at(now.tick)
-            }
+        if state.off_plan {
+            return Due::at(planned);
         }
+        match backlog.filter(|backlog| backlog.count > 0 && state.point == point) {
+            None => Self::translate(&state, now),
+            Some(backlog) => match backlog.next.filter(|next| !self.has_ended(*next, now)) {
+                Some(next) => {
+                    state.leave_out(backlog.count);
+                    self.aim(&mut state, next, now)
+                }
+                None => {
+                    state.has_ended = true;
+                    Due::at(now.tick)
+                }
+            },
+        }
+    }
+
+    /// Whether the run of that number is the last.
+    pub(crate) fn is_last(&self, run: u64) -> bool {
+        self.rules.at_most.is_some_and(|most| run >= most)
     }
 
     /// The next `n` runs, or fewer where the schedule ends or does not know. `planned` is the pending one, or the one

@@ -99,7 +99,9 @@ impl<F> Sharing<F> {
             ..Traits::default()
         };
         let run = (self.new_run)(pool, traits, &own, Arc::clone(&self.body));
-        let (now, deadline) = (pool.clock.now(), beat.header().deadline());
+        let now = pool.clock.now();
+        // The deadline of one that was triggered lies ahead, and is another's.
+        let deadline = beat.header().deadline().min(now);
         own.moved_to(deadline);
         let end = Arc::new(End {
             series: Arc::clone(&self.series),
@@ -152,6 +154,10 @@ impl Wake for End {
 impl Drop for End {
     fn drop(&mut self) {
         self.series.run_over(self.run);
+        // There is a place now, which a trigger may have waited for.
+        if let Some(pool) = self.pool.upgrade().filter(|_| self.beat.header().is_triggered()) {
+            pool.make_room(&*self.beat);
+        }
     }
 }
 
@@ -166,6 +172,11 @@ impl Series {
 
     pub(super) fn is_shared(&self) -> bool {
         self.lanes().is_some()
+    }
+
+    /// Whether as many runs are going on as may. To be asked under the pool's lock, with the queueing.
+    pub(crate) fn has_no_place(&self) -> bool {
+        self.is_shared() && self.is_full(&self.state.lock().going)
     }
 
     /// Whether as many runs are going on as may.

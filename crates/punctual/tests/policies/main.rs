@@ -6,6 +6,7 @@
 #[path = "../conformance/support.rs"]
 mod support;
 
+mod between;
 mod bodies;
 
 mod control;

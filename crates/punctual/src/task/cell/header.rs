@@ -7,8 +7,8 @@
 //!
 //! # The word
 //! ```text
-//!   bit 0      1..=3      4            5                                               6..=8
-//!   locked     phase      interrupted  started (plain tasks; others count their runs)  paused, triggered, moved
+//!   bit 0      1..=3      4            5                                               6..=9
+//!   locked     phase      interrupted  started (plain tasks; others count their runs)  paused, triggered, moved, begun
 //! ```
 //! The lock is a bit because a mutex of its own would cost a plain task 8 bytes, and a read-modify-write more for
 //! every pair: unlocking is a store, since only the holder writes. It is held for a few instructions, never across
@@ -147,6 +147,8 @@ const PAUSED: u32 = 1 << 6;
 const TRIGGERED: u32 = 1 << 7;
 /// While it ran somebody wrote the deadline of the next run.
 const MOVED: u32 = 1 << 8;
+/// The run of a task that has a series and runs once has begun. Written under the pool's lock.
+const BEGUN: u32 = 1 << 9;
 
 impl Phase {
     fn of(word: u32) -> Self {
@@ -274,9 +276,26 @@ impl Header {
         self.special()?.traits.priority
     }
 
-    /// Whether control has to do with more than its only run.
-    pub(crate) fn may_repeat(&self) -> bool {
-        self.schedule().is_periodic() || self.series().is_some()
+    /// Of a task in the hands of a worker: whether another run may follow the one that is going on, or about to.
+    pub(crate) fn may_run_again(&self) -> bool {
+        match self.series() {
+            None => self.schedule().is_periodic(),
+            Some(series) if self.schedule().is_periodic() => !series.is_last(self.present_run()),
+            // An attempt may be followed by another. What has not begun may be a look at the wall.
+            Some(series) => series.rules().returns_errors || !(self.is_begun() || self.is_under_way()),
+        }
+    }
+
+    /// The number of the run that is going on, or else about to begin.
+    fn present_run(&self) -> u64 {
+        let guard = self.lock();
+        let waits = guard.phase() == Phase::Waiting && !self.is_under_way();
+        self.runs() + u64::from(waits)
+    }
+
+    /// Whether as many runs go on beside it as may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.series().is_some_and(|series| series.has_no_place())
     }
 
     /// The place of the task in the order, as planned: of its next run, or the last. `None` for a plain task that has
@@ -399,6 +418,14 @@ impl Header {
     /// Says whether it was.
     pub(crate) fn set_paused(&self, paused: bool) -> bool {
         self.flag(PAUSED, paused)
+    }
+
+    pub(crate) fn is_begun(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & BEGUN != 0
+    }
+
+    pub(crate) fn set_begun(&self, begun: bool) {
+        self.flag(BEGUN, begun);
     }
 
     /// Says whether it was.
