@@ -1,11 +1,8 @@
 //! What is wrong is told in clear words, and costs nobody else anything.
 
-mod bench;
-#[cfg(feature = "sqlite")]
-mod folder;
-
-use bench::{Bench, HOUR, Mail, mail};
 use punctual_durable::{Cadence, Done, JobContext, JobState, NewJob, NewSchedule, OnConflict, Store};
+
+use crate::bench::{Bench, HOUR, Mail, mail};
 
 #[test]
 fn each_bad_job_is_refused_with_what_is_wrong_and_how_much_is_allowed() {
@@ -96,7 +93,7 @@ fn a_poisoned_row_does_not_stop_the_others() {
         "line",
     ];
     let values = ["'nonsense'", "x'ff00fe'", "-1", "9223372036854775807", "1e300", "''"];
-    let folder = folder::Folder::new();
+    let folder = crate::folder::Folder::new();
     for column in columns {
         let path = folder.file(&format!("{column}.db"));
         let clock = punctual::ManualClock::new();

@@ -1,13 +1,10 @@
 //! What nodes count, and what the doctor says.
 
-mod bench;
-#[cfg(feature = "sqlite")]
-mod folder;
-
 use std::time::{Duration, SystemTime};
 
-use bench::{Bench, HOUR, Mail, SECOND, mail};
 use punctual_durable::{Backoff, Done, Ending, JobContext, JobError, KindOptions, Outcome, Severity};
+
+use crate::bench::{Bench, HOUR, Mail, SECOND, mail};
 
 #[test]
 fn attempts_are_counted_by_minute_and_ending_and_the_last_ones_when_the_node_leaves() {
@@ -120,7 +117,7 @@ fn the_doctor_tells_of_a_backlog_and_of_the_dead() {
 #[test]
 fn the_doctor_finds_what_somebody_has_done_to_the_file() {
     use punctual_durable::{NewJob, SqliteStore, Store};
-    let folder = folder::Folder::new();
+    let folder = crate::folder::Folder::new();
     let store = SqliteStore::open(folder.file("jobs.db")).unwrap();
     let chain = NewJob::new("mail", "{}").then(NewJob::new("mail", "{}"));
     store.enqueue(vec![chain, NewJob::new("other", "{}").queue("q")]).unwrap();

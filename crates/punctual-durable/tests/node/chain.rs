@@ -1,14 +1,13 @@
 //! Jobs that follow others, as users ask for them.
 
-mod bench;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 
-use bench::{Bench, HOUR, Mail, SECOND, mail, recorder};
 use punctual_durable::{
     Backoff, Done, Filter, JobContext, JobError, JobState, KindOptions, NewJob, OnConflict, Outcome,
 };
+
+use crate::bench::{Bench, HOUR, Mail, SECOND, mail, recorder};
 
 #[test]
 fn a_chain_runs_in_order_with_its_pauses() {

@@ -1,11 +1,10 @@
 //! Occurrences that are made up for.
 
-mod bench;
-
 use std::time::SystemTime;
 
-use bench::{Bench, HOUR, Mail, SECOND, mail};
 use punctual_durable::{Client, Done, Filter, JobContext, Store};
+
+use crate::bench::{Bench, HOUR, Mail, SECOND, mail};
 
 fn now(bench: &Bench) -> SystemTime {
     bench.store.now().to_system_time().unwrap()

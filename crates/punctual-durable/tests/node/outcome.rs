@@ -1,7 +1,5 @@
 //! Waiting for jobs to be over.
 
-mod bench;
-
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,8 +8,9 @@ use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use bench::{Bench, HOUR, Mail, SECOND, gated, mail, parked};
 use punctual_durable::{Done, JobContext, JobError, JobId, JobState, KindOptions, NewJob, Outcome, Store};
+
+use crate::bench::{Bench, HOUR, Mail, SECOND, gated, mail, parked};
 
 fn various(mail: Mail, _: &JobContext) -> Result<Outcome, JobError> {
     match mail.to.as_str() {

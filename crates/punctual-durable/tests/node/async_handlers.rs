@@ -1,7 +1,5 @@
 //! Async handlers: polled by the workers of the node, bounded, stopped, and never lost.
 
-mod bench;
-
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,12 +8,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::task::Poll;
 use std::time::Duration;
 
-use bench::{Bench, HOUR, Mail, SECOND, mail};
 use punctual::{BoxedFuture, Executor, run_on};
 use punctual_durable::{
     Backoff, Cancelling, Done, Filter, JobContext, JobError, JobState, KindOptions, NewJob, Outcome, Stop,
     Store,
 };
+
+use crate::bench::{Bench, HOUR, Mail, SECOND, mail};
 
 /// Tells when it is dropped.
 struct Guard(Sender<&'static str>);

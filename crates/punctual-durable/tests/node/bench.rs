@@ -1,5 +1,4 @@
 //! What the tests of nodes have in common: a manual clock, a store on it, and handlers that tell what they do.
-#![allow(dead_code, reason = "no test file uses all of it")]
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};

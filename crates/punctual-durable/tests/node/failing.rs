@@ -1,0 +1,206 @@
+//! Stores that fail, nodes that go silent, clocks that are set.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::time::Duration;
+
+use punctual::ManualClock;
+use punctual_durable::{
+    Done, Enqueued, Error, Exchange, Filter, JobContext, JobId, JobState, MemoryStore, NewJob, NodeId, Store,
+    TimeSource, Timestamp,
+};
+
+use crate::bench::{Bench, Mail, SECOND, gated, mail, recorder};
+use crate::flaky::Flaky;
+
+#[test]
+fn a_node_that_cannot_renew_asks_for_nothing_once_its_lease_is_over() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (handler, calls) = recorder(&bench.clock);
+    let jobs = bench.on(flaky.clone()).handle("mail", handler).start().unwrap();
+    bench.clock.wait_until_idle();
+    flaky.refuse_renewals();
+    bench.clock.advance(599 * SECOND);
+    assert_eq!(flaky.claims(), 1, "the first sweep");
+    jobs.enqueue(mail("a")).send().unwrap();
+    bench.clock.advance(SECOND / 2);
+    assert_eq!((calls.try_iter().count(), flaky.claims()), (1, 2), "it is still valid");
+    bench.clock.advance(SECOND);
+    jobs.enqueue(mail("b")).send().unwrap();
+    bench.clock.advance(60 * SECOND);
+    assert_eq!((calls.try_iter().count(), flaky.claims()), (0, 2));
+    bench.end(jobs);
+}
+
+#[test]
+fn the_jobs_of_a_node_that_went_silent_are_run_by_another() {
+    let bench = Bench::new();
+    // A node that claims and is never heard of again.
+    let ghost = NodeId::random();
+    bench.store.renew(ghost, 300 * SECOND).unwrap();
+    let id = bench.store.enqueue(vec![NewJob::new("mail", "{\"to\":\"x\"}")]).unwrap()[0].id();
+    let kinds: Arc<[String]> = Arc::new(["mail".to_owned()]);
+    let held = bench.store.exchange(ghost, Exchange::new(kinds).sweep(1)).unwrap().claimed;
+    assert_eq!(held.len(), 1);
+    let (handler, calls) = recorder(&bench.clock);
+    let jobs = bench.jobs().handle("mail", handler).start().unwrap();
+    bench.clock.advance(299 * SECOND);
+    assert_eq!(calls.try_iter().count(), 0, "its lease protects it");
+    bench.clock.advance(301 * SECOND);
+    assert_eq!(calls.try_iter().count(), 1);
+    let record = bench.store.job(id).unwrap().unwrap();
+    assert_eq!((record.state, record.crashes, record.attempt), (JobState::Done, 1, 1));
+    bench.end(jobs);
+}
+
+#[test]
+fn nothing_starts_on_a_node_whose_lease_has_lapsed() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (handler, calls) = recorder(&bench.clock);
+    let jobs = bench.on(flaky.clone()).handle("mail", handler).start().unwrap();
+    bench.clock.wait_until_idle();
+    let id = jobs.enqueue(mail("a")).after(700 * SECOND).send().unwrap().id();
+    flaky.fail_with(Some(|| Error::transient("unplugged")));
+    bench.clock.advance(699 * SECOND);
+    assert_eq!(calls.try_iter().count(), 0);
+    // Claimable again in the store, but the lease was lost at 600 seconds and only a renewal brings it back.
+    flaky.fail_with(None);
+    bench.clock.advance(2 * SECOND);
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [("a".to_owned(), 700 * SECOND)], "renewed in time");
+    assert_eq!(bench.state(id), JobState::Done);
+    bench.end(jobs);
+}
+
+#[test]
+fn outcomes_are_kept_while_the_store_is_down_and_recorded_when_it_is_back() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (handler, gate) = gated();
+    let jobs = bench.on(flaky.clone()).handle("mail", handler).start().unwrap();
+    let id = jobs.enqueue(mail("a")).send().unwrap().id();
+    gate.begun.recv().unwrap();
+    flaky.fail_with(Some(|| Error::transient("unplugged")));
+    gate.go_on.send(()).unwrap();
+    bench.clock.advance(10 * SECOND);
+    assert_eq!(bench.state(id), JobState::Claimed);
+    flaky.fail_with(None);
+    bench.clock.advance(2 * SECOND);
+    assert_eq!(bench.state(id), JobState::Done);
+    bench.end(jobs);
+}
+
+#[test]
+fn an_exchange_whose_answer_was_lost_loses_no_job() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (handler, calls) = recorder(&bench.clock);
+    let jobs = bench.on(flaky.clone()).handle("mail", handler).start().unwrap();
+    bench.clock.wait_until_idle();
+    flaky.lose_next_answer();
+    let ids: Vec<JobId> =
+        jobs.enqueue_many([mail("a"), mail("b")]).unwrap().into_iter().map(Enqueued::id).collect();
+    bench.clock.advance(SECOND);
+    assert_eq!(calls.try_iter().count(), 2);
+    for id in ids {
+        let record = bench.store.job(id).unwrap().unwrap();
+        assert_eq!((record.state, record.attempt, record.crashes), (JobState::Done, 1, 0));
+    }
+    bench.end(jobs);
+}
+
+#[test]
+fn one_report_that_can_never_be_recorded_does_not_hold_up_the_others() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let runs = Arc::new(AtomicU32::new(0));
+    let count = runs.clone();
+    let handler = move |mail: Mail, _: &JobContext| {
+        if mail.to == "poison" && count.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Err("poison".into());
+        }
+        Ok(Done)
+    };
+    let jobs = bench.on(flaky.clone()).handle("mail", handler).start().unwrap();
+    flaky.refuse_what_says("poison");
+    let names = ["a", "b", "poison", "c", "d"];
+    let ids: Vec<_> = jobs.enqueue_many(names.map(mail)).unwrap().into_iter().map(Enqueued::id).collect();
+    bench.clock.advance(60 * SECOND);
+    for id in ids {
+        assert_eq!(bench.state(id), JobState::Done, "given up once, then run again");
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    bench.end(jobs);
+}
+
+#[test]
+fn a_store_that_panics_is_tried_again() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (handler, calls) = recorder(&bench.clock);
+    flaky.fail_with(Some(|| panic!("a bug in the store")));
+    let jobs = bench.on(flaky.clone()).handle("mail", handler).start().unwrap();
+    bench.clock.wait_until_idle();
+    flaky.fail_with(None);
+    jobs.enqueue(mail("a")).send().unwrap();
+    bench.clock.advance(2 * SECOND);
+    assert_eq!(calls.try_iter().count(), 1);
+    bench.end(jobs);
+}
+
+#[test]
+fn a_claimed_job_is_given_back_if_the_lease_lapses_before_it_starts() {
+    let bench = Bench::new();
+    let wall = Wall(bench.clock.clone(), Arc::new(AtomicI64::new(0)));
+    let store = Arc::new(MemoryStore::with_time(wall.clone()));
+    let flaky = Arc::new(Flaky::new(store.clone()));
+    let (handler, calls) = recorder(&bench.clock);
+    let jobs = bench.on(flaky.clone()).handle("mail", handler).start().unwrap();
+    let id = jobs.enqueue(mail("a")).after(10 * SECOND).send().unwrap().id();
+    bench.clock.advance(Duration::from_millis(9_998));
+    assert_eq!(store.job(id).unwrap().unwrap().state, JobState::Claimed);
+    // The clock is set back, so that it waits; the store goes away, so that the lease of 600 seconds lapses.
+    wall.1.store(-1_000_000_000, Ordering::SeqCst);
+    flaky.fail_with(Some(|| Error::transient("unplugged")));
+    bench.clock.advance(700 * SECOND);
+    wall.1.store(0, Ordering::SeqCst);
+    bench.clock.advance(5 * SECOND);
+    assert_eq!(calls.try_iter().count(), 0, "due, but somebody else may hold it by now");
+    flaky.fail_with(None);
+    bench.clock.advance(5 * SECOND);
+    assert_eq!(calls.try_iter().count(), 1);
+    let record = store.job(id).unwrap().unwrap();
+    assert_eq!((record.state, record.attempt, record.crashes), (JobState::Done, 1, 0));
+    jobs.shutdown(Duration::ZERO).unwrap();
+}
+
+#[test]
+fn a_clock_that_is_set_back_starts_nothing_early_and_set_forward_again_nothing_late() {
+    let bench = Bench::new();
+    let wall = Wall(bench.clock.clone(), Arc::new(AtomicI64::new(0)));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::with_time(wall.clone()));
+    let (handler, calls) = recorder(&bench.clock);
+    let jobs = bench.on(store.clone()).handle("mail", handler).start().unwrap();
+    jobs.enqueue(mail("a")).after(10 * SECOND).send().unwrap();
+    // Claimed a few milliseconds before it is due; then the clock is set back.
+    bench.clock.advance(Duration::from_millis(9_998));
+    assert_eq!(store.find(&Filter::new().state(JobState::Claimed)).unwrap().len(), 1);
+    wall.1.store(-100_000_000, Ordering::SeqCst);
+    bench.clock.advance(20 * SECOND);
+    assert_eq!(calls.try_iter().count(), 0, "not due by the store's clock");
+    wall.1.store(0, Ordering::SeqCst);
+    bench.clock.advance(SECOND);
+    assert_eq!(calls.try_iter().count(), 1, "noticed within a second");
+    jobs.shutdown(Duration::ZERO).unwrap();
+}
+
+/// A time of day that can be set.
+#[derive(Clone, Debug)]
+struct Wall(ManualClock, Arc<AtomicI64>);
+
+impl TimeSource for Wall {
+    fn timestamp(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.timestamp().as_micros() + self.1.load(Ordering::SeqCst))
+    }
+}

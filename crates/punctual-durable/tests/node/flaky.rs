@@ -1,0 +1,109 @@
+//! A store in memory that fails when told.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use punctual_durable::{
+    Error, Exchange, Exchanged, MemoryStore, NodeId, Peek, Peeked, Renewal, Rescued, Result, Store,
+};
+
+use crate::delegate::delegate;
+
+/// A store that fails when told.
+#[derive(Debug)]
+pub(crate) struct Flaky {
+    store: Arc<MemoryStore>,
+    mood: Mutex<Mood>,
+}
+
+#[derive(Debug, Default)]
+struct Mood {
+    fail: Option<fn() -> Error>,
+    lose_answer: bool,
+    refuse: Option<&'static str>,
+    renewals: Option<Sender<()>>,
+    no_renewals: bool,
+    /// Exchanges that asked for jobs.
+    claims: u32,
+}
+
+impl Flaky {
+    pub(crate) fn new(store: Arc<MemoryStore>) -> Self {
+        Self { store, mood: Mutex::default() }
+    }
+
+    pub(crate) fn fail_with(&self, fail: Option<fn() -> Error>) {
+        self.mood.lock().unwrap().fail = fail;
+    }
+
+    pub(crate) fn lose_next_answer(&self) {
+        self.mood.lock().unwrap().lose_answer = true;
+    }
+
+    pub(crate) fn refuse_renewals(&self) {
+        self.mood.lock().unwrap().no_renewals = true;
+    }
+
+    pub(crate) fn claims(&self) -> u32 {
+        self.mood.lock().unwrap().claims
+    }
+
+    pub(crate) fn tell_renewals(&self) -> Receiver<()> {
+        let (sender, receiver) = channel();
+        self.mood.lock().unwrap().renewals = Some(sender);
+        receiver
+    }
+
+    pub(crate) fn refuse_what_says(&self, text: &'static str) {
+        self.mood.lock().unwrap().refuse = Some(text);
+    }
+
+    fn mood(&self) -> Result<()> {
+        let fail = self.mood.lock().unwrap().fail;
+        fail.map_or(Ok(()), |fail| Err(fail()))
+    }
+}
+
+impl Store for Flaky {
+    delegate! { now on_news tell_news enqueue cancel reschedule retry purge trim set_queue save_schedule set_schedule schedules due_schedules fire job find failures log queues lines upcoming tallies errors check identity import leave }
+
+    fn renew(&self, node: NodeId, lease: Duration) -> Result<Renewal> {
+        self.mood()?;
+        if self.mood.lock().unwrap().no_renewals {
+            return Err(Error::transient("not now"));
+        }
+        let renewal = self.store.renew(node, lease);
+        if let Some(renewals) = &self.mood.lock().unwrap().renewals {
+            let _ = renewals.send(());
+        }
+        renewal
+    }
+
+    fn peek(&self, peek: &Peek) -> Result<Peeked> {
+        self.mood()?;
+        self.store.peek(peek)
+    }
+
+    fn exchange(&self, node: NodeId, exchange: Exchange) -> Result<Exchanged> {
+        self.mood()?;
+        if exchange.sweep > 0 || !exchange.claims.is_empty() {
+            self.mood.lock().unwrap().claims += 1;
+        }
+        let refused = self.mood.lock().unwrap().refuse;
+        let said = format!("{:?} {:?}", exchange.reports, exchange.updates);
+        if refused.is_some_and(|text| said.contains(text)) {
+            return Err(Error::broken("there is something in this batch"));
+        }
+        let answer = self.store.exchange(node, exchange);
+        if std::mem::take(&mut self.mood.lock().unwrap().lose_answer) {
+            return Err(Error::transient("the line went dead"));
+        }
+        answer
+    }
+
+    fn rescue(&self, node: NodeId, most: usize) -> Result<Vec<Rescued>> {
+        self.mood()?;
+        self.store.rescue(node, most)
+    }
+}

@@ -1,0 +1,25 @@
+//! Nodes and clients as users see them: a theme in each file.
+
+#[path = "../delegate/mod.rs"]
+mod delegate;
+#[cfg(feature = "sqlite")]
+#[path = "../folder/mod.rs"]
+mod folder;
+
+mod bench;
+mod flaky;
+
+mod async_handlers;
+mod backfill;
+mod bad_input;
+mod chain;
+mod failing;
+mod journal;
+#[cfg(feature = "sqlite")]
+mod one_file;
+mod outcome;
+mod recurring;
+mod running;
+mod statistics;
+mod stopping;
+mod transfer;

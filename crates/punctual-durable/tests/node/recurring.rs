@@ -1,0 +1,107 @@
+//! Jobs that come again.
+
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use punctual::Clock;
+use punctual_durable::{Done, JobContext, Saved, Timestamp};
+
+use crate::bench::{Bench, HOUR, Mail, SECOND, mail};
+
+#[test]
+fn a_schedule_keeps_its_grid_however_long_its_jobs_take() {
+    let bench = Bench::new();
+    let (sender, calls) = channel();
+    let clock = bench.clock.clone();
+    let handler = move |_: Mail, cx: &JobContext| {
+        sender.send(clock.now().as_nanos() / 1_000_000_000)?;
+        cx.sleep(if cx.series().unwrap().0 == "slow" { 15 * SECOND } else { SECOND })?;
+        Ok(Done)
+    };
+    let jobs = bench.jobs().handle("mail", handler).start().unwrap();
+    let ten = || jobs.schedule("quick").every(10 * SECOND).job(mail("a"));
+    assert_eq!(ten().save().unwrap(), Saved::Created);
+    assert_eq!(ten().save().unwrap(), Saved::Unchanged);
+    bench.clock.advance(45 * SECOND);
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [10, 20, 30, 40]);
+    jobs.remove_schedule("quick").unwrap();
+
+    // One waits while another runs: at 55 the first, at 65 one is owed, which begins when the first is over.
+    jobs.schedule("slow").every(10 * SECOND).job(mail("a")).save().unwrap();
+    bench.clock.advance(60 * SECOND);
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [55, 70, 85, 100]);
+    bench.clock.jump(HOUR);
+    jobs.remove_schedule("slow").unwrap();
+    bench.clock.wait_until_idle();
+    bench.end(jobs);
+}
+
+#[test]
+fn a_fixed_delay_begins_when_the_last_is_over() {
+    let bench = Bench::new();
+    let (sender, calls) = channel();
+    let clock = bench.clock.clone();
+    let handler = move |_: Mail, cx: &JobContext| {
+        sender.send(clock.now().as_nanos() / 1_000_000_000)?;
+        cx.sleep(3 * SECOND)?;
+        Ok(Done)
+    };
+    let jobs = bench.jobs().handle("mail", handler).start().unwrap();
+    jobs.schedule("sweep").with_delay(10 * SECOND).job(mail("a")).save().unwrap();
+    bench.clock.advance(50 * SECOND);
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [10, 23, 36, 49]);
+    assert!(jobs.trigger("sweep").unwrap());
+    bench.clock.wait_until_idle();
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [50]);
+    assert!(
+        jobs.schedule("sweep").job(mail("a")).save().unwrap_err().to_string().contains("does not say when")
+    );
+    assert!(
+        jobs.schedule("sweep").every(SECOND).save().unwrap_err().to_string().contains("does not say what")
+    );
+    bench.clock.advance(10 * SECOND);
+    bench.end(jobs);
+}
+
+#[test]
+fn a_cron_schedule_runs_by_the_wall_in_its_zone() {
+    let bench = Bench::new();
+    let (sender, calls) = channel();
+    let handler = move |_: Mail, cx: &JobContext| {
+        sender.send(cx.series().unwrap().1.to_string())?;
+        Ok(Done)
+    };
+    let jobs = bench.jobs().poll_interval(HOUR).handle("mail", handler).start().unwrap();
+    // The clock of the test starts with the year 2000, in the winter of Berlin.
+    jobs.schedule("office").cron("0 9 * * MON-FRI", "Europe/Berlin").unwrap().job(mail("a")).save().unwrap();
+    bench.clock.advance(4 * 24 * HOUR);
+    let expected = ["2000-01-03T08:00:00.000000Z", "2000-01-04T08:00:00.000000Z"];
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), expected);
+    assert!(jobs.schedule("office").cron("61 * * * *", "UTC").unwrap_err().is_invalid());
+    bench.end(jobs);
+}
+
+#[test]
+fn two_nodes_share_a_schedule_and_no_occurrence_happens_twice() {
+    let bench = Bench::new();
+    let (sender, calls) = channel();
+    let start = |sender: Sender<Timestamp>| {
+        let handler = move |_: Mail, cx: &JobContext| {
+            sender.send(cx.series().unwrap().1)?;
+            Ok(Done)
+        };
+        bench.jobs().handle("mail", handler).start().unwrap()
+    };
+    let nodes = [start(sender.clone()), start(sender)];
+    nodes[0].schedule("tick").every(SECOND).job(mail("a")).save().unwrap();
+    bench.clock.advance(300 * SECOND);
+    let mut nominal: Vec<Timestamp> = calls.try_iter().collect();
+    let count = nominal.len();
+    nominal.sort_unstable();
+    nominal.dedup();
+    assert_eq!((nominal.len(), count), (300, 300));
+    for node in nodes {
+        node.shutdown(Duration::ZERO).unwrap();
+    }
+    bench.store.verify();
+}
