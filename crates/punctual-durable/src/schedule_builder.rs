@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use crate::client::Client;
+use crate::client::{Client, NewJobBuilder};
 use crate::error::{Error, Result};
 use crate::job::NewJob;
 use crate::schedule::{Cadence, Missed, NewSchedule, Overlap};
@@ -102,6 +102,12 @@ impl<'a> ScheduleBuilder<'a> {
     /// What happens, by the name of the kind and a payload.
     pub fn job_as<J: Serialize>(mut self, kind: &str, payload: J) -> Self {
         self.job = Some(self.client.registry().new_job_of(kind, &payload));
+        self
+    }
+
+    /// What follows each time, when that is done; see [`NewJob::then`]. Said after [`job`](Self::job).
+    pub fn then(mut self, next: NewJobBuilder<'_>) -> Self {
+        self.job = self.job.map(|job| job.and_then(|job| Ok(job.then(next.into_job()?))));
         self
     }
 

@@ -85,6 +85,22 @@ fn a_follow_up_that_makes_no_sense_is_told_to_whoever_asks_for_it() {
 }
 
 #[test]
+fn every_occurrence_of_a_schedule_has_its_chain() {
+    let bench = Bench::new();
+    let (handler, calls) = recorder(&bench.clock);
+    let jobs = bench.jobs().handle("mail", handler).start().unwrap();
+    let follow = jobs.enqueue(mail("b")).after(SECOND);
+    jobs.schedule("s").every(60 * SECOND).job(mail("a")).then(follow).save().unwrap();
+    bench.clock.advance(122 * SECOND);
+    let calls: Vec<_> = calls.try_iter().collect();
+    let expected = [("a", 60), ("b", 61), ("a", 120), ("b", 121)];
+    assert_eq!(calls, expected.map(|(to, seconds)| (to.to_owned(), seconds * SECOND)));
+    let wrong = jobs.schedule("s").every(SECOND).job(mail("a")).then(jobs.enqueue_as("", 1)).save();
+    assert!(wrong.unwrap_err().to_string().contains("the kind is empty"));
+    bench.end(jobs);
+}
+
+#[test]
 fn a_job_may_follow_itself_under_its_own_key() {
     let bench = Bench::new();
     let (sender, calls) = channel();
