@@ -1,7 +1,7 @@
-//! What durable jobs cost on this machine, in one SQLite file, fully synchronous.
+//! What durable jobs cost on this machine, in one SQLite file or in a PostgreSQL of its own, fully synchronous.
 //!
 //! ```text
-//! cargo run --release -p punctual-durable --example figures [jobs] [waiting] [seconds]
+//! cargo run --release -p punctual-durable --example figures [postgres] [jobs] [waiting] [seconds]
 //! ```
 //! Defaults: 100,000 jobs to enqueue and burn down; 100,000 waiting far in the future; 10 seconds of 1,000 due jobs
 //! each. Every figure is checked: all jobs must be done, none early.
@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use punctual::{Clock, SystemClock};
 use punctual_durable::{
-    Done, Due, JobContext, JobState, Jobs, KindOptions, NewJob, SqliteStore, Store, SystemTimeSource,
-    TimeSource,
+    Done, Due, JobContext, JobState, Jobs, KindOptions, NewJob, PostgresStore, SqliteStore, Store,
+    SystemTimeSource, TimeSource,
 };
+use punctual_testbed::{Postgres, Settings};
 use serde::{Deserialize, Serialize};
 
 /// 64 bytes of payload.
@@ -34,19 +35,24 @@ fn new_job() -> NewJob {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1).map(|arg| arg.parse::<usize>());
+    let mut args = std::env::args().skip(1).peekable();
+    let postgres = args.next_if_eq("postgres").is_some();
+    let mut args = args.map(|arg| arg.parse::<usize>());
     let mut next = |default| args.next().unwrap_or(Ok(default));
     let (jobs, waiting, seconds) = (next(100_000)?, next(100_000)?, next(10)?);
+    if postgres {
+        let server = Postgres::start(Settings::durable());
+        return run(Arc::new(PostgresStore::open(&server.fresh_database())?), jobs, waiting, seconds);
+    }
     let folder = std::env::temp_dir().join(format!("punctual-figures-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
-    let result = run(&folder.join("jobs.db"), jobs, waiting, seconds);
+    let result = run(Arc::new(SqliteStore::open(folder.join("jobs.db"))?), jobs, waiting, seconds);
     std::fs::remove_dir_all(&folder)?;
     result
 }
 
-fn run(path: &std::path::Path, jobs: usize, waiting: usize, seconds: usize) -> Result<(), Box<dyn Error>> {
+fn run(store: Arc<dyn Store>, jobs: usize, waiting: usize, seconds: usize) -> Result<(), Box<dyn Error>> {
     let clock = SystemClock::new();
-    let store = Arc::new(SqliteStore::open(path)?);
 
     let (began, cpu) = (clock.now(), cpu_seconds());
     for _ in 0..jobs / 1_000 {

@@ -53,8 +53,8 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Opens the store that `url` names: `sqlite:` and the path of a file (feature `sqlite`), or `memory:` for one that
-    /// lives and dies with this value.
+    /// Opens the store that `url` names: `sqlite:` and the path of a file (feature `sqlite`), `postgres://` and a database
+    /// that any number of nodes share (feature `postgres`), or `memory:` for one that lives and dies with this value.
     ///
     /// # Errors
     /// If the url makes no sense or the store cannot be opened.
@@ -114,6 +114,8 @@ fn open(url: &str) -> Result<Arc<dyn Store>> {
         Some(("sqlite", path)) => {
             Ok(Arc::new(crate::store::SqliteStore::open(path.strip_prefix("//").unwrap_or(path))?))
         }
+        #[cfg(feature = "postgres")]
+        Some(("postgres" | "postgresql", _)) => Ok(Arc::new(crate::store::PostgresStore::open(url)?)),
         Some((scheme, _)) => Err(Error::invalid(format!("no store is called {scheme:?}"))),
         None => Err(Error::invalid(format!("{url:?} names no store: sqlite:jobs.db would"))),
     }

@@ -104,6 +104,8 @@ pub use retry::Backoff;
 pub use schedule::{Cadence, Firing, Missed, NewSchedule, Overlap, ScheduleRecord};
 pub use schedule_builder::ScheduleBuilder;
 pub use signal::{Stop, StopRequested};
+#[cfg(feature = "postgres")]
+pub use store::PostgresStore;
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;
 pub use store::{

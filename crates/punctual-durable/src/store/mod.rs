@@ -65,6 +65,8 @@
 
 mod memory;
 mod messages;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod rules;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -87,6 +89,8 @@ pub use messages::{
     Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, Peek, Peeked, QueueChange,
     QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Tenure, Ticket,
 };
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
 pub use rules::{Next, Verdict, follow_ups, lost, refusal, settle};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;

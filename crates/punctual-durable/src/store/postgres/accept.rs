@@ -1,0 +1,161 @@
+//! Accepting jobs, many in one statement: `punctual.accept` is given a column at a time.
+
+use postgres::Row;
+use postgres::types::ToSql;
+
+use super::rows::{chain_text, lane_number, micros, on_lost_number, policy_number};
+use super::session::{Answer, Session};
+use crate::job::{Due, JobId, NewJob};
+use crate::lane::Lane;
+use crate::store::{Enqueued, Ticket};
+use crate::time::Timestamp;
+
+pub(super) const ACCEPT: &str = "SELECT id, how, version, due FROM punctual.accept($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+     $10, $11, $12, $13, $14, $15, $16, $17, $18)";
+
+/// Jobs, as columns. Columns that are empty are null: nobody has one.
+#[derive(Debug, Default)]
+pub(super) struct Columns<'a> {
+    queues: Vec<&'a str>,
+    kinds: Vec<&'a str>,
+    line_lanes: Vec<i16>,
+    places: Vec<i32>,
+    relative: Vec<bool>,
+    dues: Vec<i64>,
+    payloads: Vec<&'a [u8]>,
+    most_attempts: Vec<i64>,
+    most_crashes: Vec<i64>,
+    on_losts: Vec<i16>,
+    timeouts: Option<Vec<Option<i64>>>,
+    uniqs: Option<Vec<Option<&'a str>>>,
+    policies: Option<Vec<i16>>,
+    series: Option<Vec<Option<&'a str>>>,
+    nominals: Option<Vec<Option<i64>>>,
+    parents: Option<Vec<Option<i64>>>,
+    follows: Option<Vec<Option<String>>>,
+    lanes: Vec<Lane>,
+}
+
+/// Where a job comes from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Origin<'a> {
+    /// The schedule and the nominal time, if it is an occurrence.
+    pub(super) series: Option<(&'a str, Timestamp)>,
+    /// The job that it follows.
+    pub(super) parent: Option<JobId>,
+}
+
+impl<'a> Columns<'a> {
+    /// Jobs that come from outside.
+    pub(super) fn of(jobs: &'a [NewJob]) -> Self {
+        Self::with_origin(jobs.iter().map(|job| (job, Origin::default())))
+    }
+
+    pub(super) fn with_origin(jobs: impl IntoIterator<Item = (&'a NewJob, Origin<'a>)>) -> Self {
+        let mut columns = Self::default();
+        let mut origins = Vec::new();
+        let mut wanted = Vec::new();
+        let mut timeouts = Vec::new();
+        let mut follows = Vec::new();
+        for (job, origin) in jobs {
+            columns.push(job);
+            origins.push(origin);
+            wanted.push(job.unique.as_ref());
+            timeouts.push(job.limits.timeout.map(micros));
+            follows.push(chain_text(&job.then));
+        }
+        columns.timeouts = some(timeouts);
+        columns.series = some(origins.iter().map(|origin| origin.series.map(|(name, _)| name)).collect());
+        columns.nominals =
+            some(origins.iter().map(|origin| origin.series.map(|(_, at)| at.as_micros())).collect());
+        columns.parents = some(origins.iter().map(|origin| origin.parent.map(JobId::as_i64)).collect());
+        columns.follows = some(follows);
+        columns.uniqs = some(wanted.iter().map(|unique| unique.map(|unique| unique.key.as_str())).collect());
+        if columns.uniqs.is_some() {
+            let policy = |unique: &Option<&crate::job::UniqueKey>| {
+                unique.map_or(0, |unique| policy_number(unique.on_conflict))
+            };
+            columns.policies = Some(wanted.iter().map(policy).collect());
+        }
+        columns
+    }
+
+    fn push(&mut self, job: &'a NewJob) {
+        let lane = lane_number(job.lane);
+        let lines = self.queues.iter().zip(&self.kinds).zip(&self.line_lanes);
+        // Batches have few lines; the last one is the likeliest.
+        let known =
+            lines.rev().position(|((queue, kind), of)| (*queue, *kind, *of) == (&job.queue, &job.kind, lane));
+        let place = if let Some(from_end) = known {
+            self.queues.len() - from_end
+        } else {
+            self.queues.push(&job.queue);
+            self.kinds.push(&job.kind);
+            self.line_lanes.push(lane);
+            self.queues.len()
+        };
+        self.places.push(i32::try_from(place).unwrap_or(i32::MAX));
+        let (relative, due) = match job.due {
+            Due::Now => (true, 0),
+            // A part of a microsecond counts as a whole one.
+            Due::After(delay) => (true, Timestamp::EPOCH.after(delay).as_micros()),
+            Due::At(instant) => (false, instant.as_micros()),
+        };
+        self.relative.push(relative);
+        self.dues.push(due);
+        self.payloads.push(job.payload.as_bytes());
+        self.most_attempts.push(job.limits.max_attempts.into());
+        self.most_crashes.push(job.limits.max_crashes.into());
+        self.on_losts.push(on_lost_number(job.limits.on_lost));
+        self.lanes.push(job.lane);
+    }
+
+    /// For `ACCEPT`.
+    pub(super) fn params<'b>(&'b self, moment: &'b Option<i64>) -> [&'b (dyn ToSql + Sync); 18] {
+        [
+            moment,
+            &self.queues,
+            &self.kinds,
+            &self.line_lanes,
+            &self.places,
+            &self.relative,
+            &self.dues,
+            &self.payloads,
+            &self.most_attempts,
+            &self.most_crashes,
+            &self.on_losts,
+            &self.timeouts,
+            &self.uniqs,
+            &self.policies,
+            &self.series,
+            &self.nominals,
+            &self.parents,
+            &self.follows,
+        ]
+    }
+
+    pub(super) fn answers(&self, rows: &[Row]) -> Vec<Enqueued> {
+        let answer = |(row, lane): (&Row, &Lane)| {
+            let id = JobId::from_i64(row.get(0));
+            let ticket = || {
+                let due = Timestamp::from_micros(row.get(3));
+                Ticket { id, version: row.get(2), due, lane: *lane }
+            };
+            match row.get::<_, i16>(1) {
+                0 => Enqueued::New(ticket()),
+                1 => Enqueued::Existing(id),
+                _ => Enqueued::Replaced(ticket()),
+            }
+        };
+        rows.iter().zip(&self.lanes).map(answer).collect()
+    }
+
+    pub(super) fn accept(&self, session: &mut Session, moment: Option<i64>) -> Answer<Vec<Enqueued>> {
+        let rows = session.query(ACCEPT, &self.params(&moment))?;
+        Ok(self.answers(&rows))
+    }
+}
+
+fn some<T>(column: Vec<Option<T>>) -> Option<Vec<Option<T>>> {
+    column.iter().any(Option::is_some).then_some(column)
+}

@@ -1,0 +1,123 @@
+//! What the server's clock shows, without asking it.
+//!
+//! Database time is the only time that is compared; a node that waits for an instant must not believe that it has come
+//! before the server does. Every answer carries the server's time, which was read after the question was sent and before
+//! the answer arrived:
+//!
+//! ```text
+//! here     sent ────────────────────── received ─────────────▶
+//! server            S is read                 S + (local time since `received`) has certainly come
+//! ```
+//!
+//! # Invariants
+//! 1. *Never ahead.* From `received` on, the server's time is at least S plus what has passed here, as long as its clock
+//!    is not set back and runs no more than one part in 2,048 slower than ours: that much is taken off. It is about what
+//!    time synchronisation may slow a clock down by.
+//! 2. *Set back is noticed.* If by an answer the server's time was less when it was sent for than we would have said, we
+//!    were ahead; what we believed before is forgotten.
+//!
+//! Of several answers the one counts that says the latest: it took the shortest way back.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use punctual::{Clock, SystemClock, Tick};
+
+use crate::time::Timestamp;
+
+/// One part in this many of the time that passes here is not believed.
+const DRIFT: u64 = 2_048;
+
+#[derive(Debug)]
+pub(super) struct ServerClock {
+    local: SystemClock,
+    /// Server time, and when it was received.
+    best: Mutex<Option<(i64, Tick)>>,
+}
+
+impl ServerClock {
+    pub(super) fn new() -> Self {
+        Self { local: SystemClock::new(), best: Mutex::new(None) }
+    }
+
+    /// Local time, for [`learn`](Self::learn).
+    pub(super) fn local(&self) -> Tick {
+        self.local.now()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(i64, Tick)>> {
+        self.best.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server's clock showed `server` at some time between `sent` and now.
+    pub(super) fn learn(&self, sent: Tick, server: i64) {
+        self.learn_at(sent, self.local(), server);
+    }
+
+    fn learn_at(&self, sent: Tick, received: Tick, server: i64) {
+        let mut best = self.lock();
+        let believed = |tick| best.map(|best| estimate(best, tick));
+        // By 2. Otherwise the later one.
+        let was_ahead = believed(sent).is_some_and(|believed| believed > server);
+        if was_ahead || believed(received).is_none_or(|believed| believed <= server) {
+            *best = Some((server, received));
+        }
+    }
+
+    /// By 1. The epoch if nothing is known yet.
+    pub(super) fn now(&self) -> Timestamp {
+        let tick = self.local();
+        let best = *self.lock();
+        best.map_or(Timestamp::EPOCH, |best| Timestamp::from_micros(estimate(best, tick)))
+    }
+}
+
+fn estimate((server, received): (i64, Tick), tick: Tick) -> i64 {
+    let passed = tick.as_nanos().saturating_sub(received.as_nanos());
+    let believed = (passed - passed.div_ceil(DRIFT)) / 1_000;
+    server.saturating_add_unsigned(believed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tick(micros: u64) -> Tick {
+        Tick::from_nanos(micros * 1_000)
+    }
+
+    fn believed(clock: &ServerClock, micros: u64) -> i64 {
+        estimate(clock.lock().unwrap(), tick(micros))
+    }
+
+    #[test]
+    fn the_answer_with_the_shortest_way_back_counts() {
+        let clock = ServerClock::new();
+        clock.learn_at(tick(0), tick(900), 1_000_100);
+        assert_eq!(believed(&clock, 900), 1_000_100, "not more: it may have been read last");
+        clock.learn_at(tick(1_000), tick(1_100), 1_001_050);
+        assert_eq!(believed(&clock, 1_100), 1_001_050);
+        clock.learn_at(tick(2_000), tick(3_000), 1_002_000);
+        assert!(believed(&clock, 3_000) > 1_002_900, "a slow answer takes nothing away");
+    }
+
+    #[test]
+    fn a_server_that_runs_slower_is_not_overtaken() {
+        let clock = ServerClock::new();
+        clock.learn_at(tick(0), tick(0), 0);
+        for second in 1..100 {
+            let server = |micros: i64| micros - micros / 2_100;
+            let local = second * 1_000_000;
+            assert!(believed(&clock, local) <= server(i64::try_from(local).unwrap()));
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_followed_at_once() {
+        let clock = ServerClock::new();
+        clock.learn_at(tick(0), tick(100), 5_000_000);
+        clock.learn_at(tick(1_000), tick(1_100), 2_000_000);
+        assert_eq!(believed(&clock, 1_100), 2_000_000);
+        clock.learn_at(tick(2_000), tick(2_100), 9_000_000);
+        assert_eq!(believed(&clock, 2_100), 9_000_000, "and one that was set forward, too");
+    }
+}

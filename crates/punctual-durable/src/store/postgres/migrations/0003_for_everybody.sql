@@ -1,0 +1,152 @@
+-- What programs in any language may call, in transactions of their own.
+
+-- The time, read when this transaction has a number: see `low.rs`.
+CREATE FUNCTION punctual.moment() RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_current_xact_id();
+    RETURN punctual.clock();
+END $$;
+
+CREATE FUNCTION punctual.instant(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN at = 'infinity' THEN 9223372036854775807 WHEN at = '-infinity' THEN -9223372036854775808
+        ELSE (extract(epoch FROM at) * 1000000)::bigint END
+$$;
+
+CREATE FUNCTION punctual.check_name(what text, name text, most integer) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF name IS NULL OR name = '' THEN
+        RAISE EXCEPTION 'the % is empty', what USING ERRCODE = 'invalid_parameter_value';
+    ELSIF octet_length(name) > most THEN
+        RAISE EXCEPTION 'the % "%…" has % bytes, the most is %', what, left(name, 20), octet_length(name), most
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF name ~ '[\x01-\x1f\x7f-\u009f]' THEN
+        RAISE EXCEPTION 'the % % contains a control character', what, to_json(name)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END $$;
+
+-- Tells nodes to look. Told at most once for each transaction, however often it is called; not at all after
+-- SET punctual.notify = 'off'.
+CREATE FUNCTION punctual.ring(due bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF due <= punctual.clock() + 1000000 AND coalesce(current_setting('punctual.notify', true), '') <> 'off' THEN
+        PERFORM pg_notify('punctual', '');
+    END IF;
+END $$;
+
+-- Accepts a job in this transaction; says its id, or that of the job that has its key.
+--
+--     SELECT punctual.enqueue('send-invoice', '{"customer": 7}', delay => '1 hour', unique_key => 'invoice-7');
+CREATE FUNCTION punctual.enqueue(
+    kind text, payload jsonb DEFAULT 'null', queue text DEFAULT 'default', due timestamptz DEFAULT NULL,
+    delay interval DEFAULT NULL, lane text DEFAULT 'normal', unique_key text DEFAULT NULL,
+    on_conflict text DEFAULT 'keep', max_attempts bigint DEFAULT 20, max_crashes bigint DEFAULT 3,
+    on_lost text DEFAULT 'rerun', timeout interval DEFAULT NULL
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    lane_number smallint := array_position('{urgent,normal,low,background}'::text[], lane) - 1;
+    policy smallint := array_position('{keep,reject,replace}'::text[], on_conflict) - 1;
+    lost smallint := array_position('{rerun,fail}'::text[], on_lost) - 1;
+    bytes bytea := convert_to(payload::text, 'UTF8');
+    accepted record;
+BEGIN
+    PERFORM punctual.check_name('kind', kind, 255), punctual.check_name('queue', queue, 255);
+    IF unique_key IS NOT NULL THEN
+        PERFORM punctual.check_name('unique key', unique_key, 512);
+    END IF;
+    IF lane_number IS NULL THEN
+        RAISE EXCEPTION 'the lane % is none of urgent, normal, low and background', to_json(lane)
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF policy IS NULL THEN
+        RAISE EXCEPTION 'on_conflict % is none of keep, reject and replace', to_json(on_conflict)
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF lost IS NULL THEN
+        RAISE EXCEPTION 'on_lost % is none of rerun and fail', to_json(on_lost)
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF due IS NOT NULL AND delay IS NOT NULL THEN
+        RAISE EXCEPTION 'a job has a due time or a delay, not both' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF payload IS NULL THEN
+        RAISE EXCEPTION 'a job has a payload, at least a JSON null' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF octet_length(bytes) > 1048576 THEN
+        RAISE EXCEPTION 'the payload has % bytes, the most is 1048576', octet_length(bytes)
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF coalesce(max_attempts, 0) NOT BETWEEN 1 AND 4294967295 OR coalesce(max_crashes, -1) NOT BETWEEN 0 AND 4294967295 THEN
+        RAISE EXCEPTION 'max_attempts % or max_crashes % makes no sense', max_attempts, max_crashes
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT a.id, a.due INTO accepted FROM punctual.accept(
+        NULL, ARRAY[queue], ARRAY[kind], ARRAY[lane_number], '{1}', ARRAY[due IS NULL],
+        ARRAY[CASE WHEN due IS NULL THEN greatest(extract(epoch FROM coalesce(delay, '0')) * 1000000, 0)::bigint
+            ELSE punctual.instant(due) END],
+        ARRAY[bytes], ARRAY[max_attempts], ARRAY[max_crashes], ARRAY[lost],
+        ARRAY[greatest(extract(epoch FROM timeout) * 1000000, 0)::bigint],
+        CASE WHEN unique_key IS NOT NULL THEN ARRAY[unique_key] END, ARRAY[policy], NULL, NULL, NULL, NULL) a;
+    PERFORM punctual.ring(accepted.due);
+    RETURN accepted.id;
+END $$;
+
+-- Takes a job back: 'cancelled' if it had not begun; 'requested' if a node has been asked to stop it, or its schedule
+-- must hear of it first; otherwise where it is: 'done', 'discarded', 'cancelled', 'dead' or 'unknown'.
+CREATE FUNCTION punctual.cancel(job_id bigint) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    at_moment bigint := punctual.moment();
+    job record;
+    past_state smallint;
+BEGIN
+    SELECT j.* INTO job FROM punctual.job j WHERE j.id = job_id FOR UPDATE;
+    IF NOT FOUND THEN
+        SELECT p.state INTO past_state FROM punctual.past p WHERE p.id = job_id;
+        RETURN coalesce((ARRAY['done', 'discarded', 'cancelled', 'dead'])[past_state - 1], 'unknown');
+    ELSIF job.state = 1 THEN
+        UPDATE punctual.job j SET cancel = true WHERE j.id = job_id;
+        RETURN 'requested';
+    ELSIF job.series IS NOT NULL THEN
+        -- A node takes it, finds that it is to be cancelled, and lets the schedule go on.
+        UPDATE punctual.job j SET cancel = true, due = least(j.due, at_moment), version = j.version + 1 WHERE j.id = job_id;
+        UPDATE punctual.line l SET late = l.late + 1 WHERE l.id = job.line;
+        PERFORM punctual.ring(at_moment);
+        RETURN 'requested';
+    END IF;
+    PERFORM punctual.follow(at_moment, ARRAY[job_id], '{4}', ARRAY[job.due], ARRAY[job.attempt], ARRAY[job.crashes],
+        '{NULL}', '{NULL}', false);
+    RETURN 'cancelled';
+END $$;
+
+-- Changes when a job is due; says whether it waits.
+CREATE FUNCTION punctual.reschedule(job_id bigint, new_due timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    at_moment bigint := punctual.moment();
+    instant bigint := punctual.instant(new_due);
+    of_line integer;
+BEGIN
+    IF new_due IS NULL THEN
+        RAISE EXCEPTION 'a job is due at some time' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    UPDATE punctual.job j SET due = instant, version = j.version + 1 WHERE j.id = job_id AND j.state = 0
+    RETURNING j.line INTO of_line;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE punctual.line l SET late = l.late + 1 WHERE l.id = of_line AND instant < at_moment;
+    PERFORM punctual.ring(instant);
+    RETURN true;
+END $$;
+
+CREATE FUNCTION punctual.time_of(instant bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN instant > 9000000000000000 THEN 'infinity' WHEN instant < -9000000000000000 THEN '-infinity'
+        ELSE to_timestamp(instant / 1000000.0) END
+$$;
+
+-- Jobs, to be read by people.
+CREATE VIEW punctual.jobs AS
+SELECT j.id, l.queue, l.kind, (ARRAY['urgent', 'normal', 'low', 'background'])[l.lane + 1] AS lane,
+    (ARRAY['scheduled', 'claimed', 'done', 'discarded', 'cancelled', 'dead'])[j.state + 1] AS state,
+    punctual.time_of(j.due) AS due, j.attempt, j.crashes, j.uniq AS unique_key, j.series AS schedule,
+    punctual.time_of(j.created) AS created, punctual.time_of(j.finished) AS finished, j.owner,
+    encode(j.note, 'escape') AS note, encode(j.payload, 'escape') AS payload
+FROM (SELECT id, line, state, due, attempt, crashes, uniq, series, created, NULL::bigint AS finished, owner, note, payload
+      FROM punctual.job
+      UNION ALL
+      SELECT id, line, state, due, attempt, crashes, uniq, series, created, finished, owner, note, payload
+      FROM punctual.past) j
+JOIN punctual.line l ON l.id = j.line;

@@ -1,0 +1,442 @@
+//! Jobs in PostgreSQL, shared by any number of nodes without a leader.
+//!
+//! # Tables
+//! In a schema of their own, `punctual`. `job` has the living, `past` those that are over; `line`, `queue`, `failure` and
+//! `schedule` are as in a file, see `sqlite/`. `node` has a row for each life of a process: how long its lease is, and
+//! which jobs it holds.
+//!
+//! # Invariants
+//! 1. *Claims are cheap.* No index speaks of what a claim changes, so it is an update in place: neither an index nor another
+//!    page is written. Who holds what is in the row of the node, in the same transaction: `held` has every claimed job of
+//!    the node, and perhaps more.
+//! 2. *Nobody waits for claims.* What another transaction has locked is passed over.
+//! 3. *Fences grow.* They are drawn when the rows are locked: whoever locks them later draws a greater one.
+//! 4. *One clock.* Everything is compared with the server's time; see `clock.rs` for what [`Store::now`] is.
+//! 5. *What was due before is not forgotten,* although nobody looks from the beginning: see `low.rs`.
+//!
+//! # Several nodes
+//! All are active at once. What one has claimed the others do not see; overdue jobs are taken by whoever has room. A queue
+//! with a limit is locked by whoever claims from it, so the limit holds over all nodes. A node whose lease is over is
+//! dead, unless the server itself was away: then everybody gets one more lease (`exchange.rs`).
+//!
+//! # Connections and threads
+//! One connection for the node, whose calls come one after the other, up to four for everybody else, and one that listens:
+//! see `pool.rs`, `bell.rs`.
+//!
+//! # Cost
+//! An exchange is one round trip and one commit. A look and a sweep cost a search in an index for each line. With a
+//! snapshot held by somebody else they cost the same: see `low.rs`.
+//!
+//! # Paths not taken
+//! *A table of claimed jobs:* moving a row is a delete and two inserts where an update in place does. *Claiming in the rows
+//! that are locked first, without skipping:* nodes would wait for each other's disks. *Advisory locks:* they are gone with
+//! the connection, which says nothing of the node. *NOTIFY in the transaction that enqueues:* its commits would wait for
+//! each other.
+
+mod accept;
+mod bell;
+mod check;
+mod clock;
+mod exchange;
+mod follow;
+mod import;
+mod jobs;
+mod journal;
+mod low;
+mod pool;
+mod rows;
+mod schema;
+mod series;
+mod session;
+mod tally;
+mod tls;
+mod url;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::accept::{ACCEPT, Columns};
+use self::bell::Bell;
+use self::pool::{Pool, Repeat};
+use self::session::{Answer, Fault, Server, Session};
+use self::url::Address;
+use super::{
+    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, Peek, Peeked, QueueChange,
+    QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Ticket,
+};
+use crate::doctor::Finding;
+use crate::error::Result;
+use crate::job::{Due, Failure, JobId, JobRecord, NewJob, NodeId, StoreId, check_name};
+use crate::journal::JobLog;
+use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
+use crate::tally::{ErrorTally, RunTally};
+use crate::time::{TimeSource, Timestamp};
+use crate::transfer::{Cargo, Imported};
+
+/// Connections for those who are no nodes.
+const CONNECTIONS: usize = 4;
+
+/// Who enqueues something that is due within this time lets others know.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Jobs in a PostgreSQL database. See [`Store`], and the essay at the top of `store/postgres/mod.rs`.
+///
+/// ```no_run
+/// use punctual_durable::{NewJob, PostgresStore, Store};
+///
+/// let store = PostgresStore::open("postgres://me:secret@db.example/shop?sslmode=verify-full")?;
+/// let id = store.enqueue(vec![NewJob::new("mail", "{}")])?[0].id();
+/// assert_eq!(store.job(id)?.unwrap().kind, "mail");
+/// # Ok::<(), punctual_durable::Error>(())
+/// ```
+///
+/// Programs in any language can call the SQL functions `punctual.enqueue`, `punctual.cancel` and `punctual.reschedule` in
+/// transactions of their own, and read the view `punctual.jobs`.
+pub struct PostgresStore {
+    server: Arc<Server>,
+    /// Instead of the server's clock, in tests.
+    time: Option<Arc<dyn TimeSource>>,
+    node: Pool,
+    others: Pool,
+    bell: Bell,
+}
+
+impl PostgresStore {
+    /// Opens the database that the URL names, and makes or updates the tables there.
+    ///
+    /// The URL is as for other programs: `postgres://user:password@host:port/database`, with `sslmode` (`disable`, `prefer`,
+    /// `require`, `verify-ca`, `verify-full`), `sslrootcert`, `connect_timeout` and the like as parameters. PostgreSQL 14 or
+    /// later is needed.
+    ///
+    /// # Errors
+    /// If the URL makes no sense; the server cannot be reached, does not let us in, or does not show a certificate that is
+    /// asked for; or its tables are of a later version of this crate.
+    pub fn open(url: &str) -> Result<Self> {
+        Self::start(url, None)
+    }
+
+    /// As [`open`](Self::open), on another time of day, such as a [`ManualClock`](punctual::ManualClock): for tests. All who
+    /// use the same database must use the same.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with_time(url: &str, time: impl TimeSource) -> Result<Self> {
+        Self::start(url, Some(Arc::new(time)))
+    }
+
+    fn start(url: &str, time: Option<Arc<dyn TimeSource>>) -> Result<Self> {
+        let server = Arc::new(Server::new(Address::parse(url)?)?);
+        let (node, others) = (Pool::new(Arc::clone(&server), 1), Pool::new(Arc::clone(&server), CONNECTIONS));
+        let store = Self { bell: Bell::new(Arc::clone(&server)), server, time, node, others };
+        store.others.call("cannot set up", Repeat::Yes, |session| {
+            schema::open(session)?;
+            let sent = session.server.clock.local();
+            let now = session.one("SELECT punctual.clock()", &[])?.get(0);
+            session.server.clock.learn(sent, now);
+            Ok(())
+        })?;
+        Ok(store)
+    }
+
+    /// The SQL that makes the tables and functions: for those who do not let programs do that.
+    #[must_use]
+    pub fn migrations() -> String {
+        schema::script()
+    }
+
+    /// Accepts jobs in a transaction of the caller's: they are kept if and only if it commits, together with whatever else
+    /// it did.
+    ///
+    /// Nodes find them when they next look; [`Client::look`](crate::Client::look) after the commit makes that now.
+    ///
+    /// ```no_run
+    /// # use punctual_durable::{NewJob, PostgresStore};
+    /// # let url = "postgres://localhost/shop";
+    /// let store = PostgresStore::open(url)?;
+    /// let mut mine = postgres::Client::connect(url, postgres::NoTls)?;
+    ///
+    /// let mut transaction = mine.transaction()?;
+    /// transaction.execute("INSERT INTO sale (customer) VALUES (7)", &[])?;
+    /// store.enqueue_in(&mut transaction, vec![NewJob::new("send-invoice", "7")])?;
+    /// transaction.commit()?; // both, or neither
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`enqueue`](Store::enqueue); and if the connection is to a database without the tables. None of the jobs is
+    /// accepted then, and the transaction goes on.
+    pub fn enqueue_in(
+        &self,
+        transaction: &mut postgres::Transaction<'_>,
+        jobs: Vec<NewJob>,
+    ) -> Result<Vec<Enqueued>> {
+        jobs.iter().try_for_each(NewJob::check)?;
+        let (columns, moment) = (Columns::of(&jobs), self.moment());
+        let mut accept = || {
+            let mut inner = transaction.savepoint("punctual_enqueue")?;
+            let rows = inner.query(ACCEPT, &columns.params(&moment))?;
+            inner.commit().map(|()| rows)
+        };
+        let rows = accept().map_err(|error| self.refused(error))?;
+        Ok(columns.answers(&rows))
+    }
+
+    /// As [`enqueue_in`](Self::enqueue_in), for the asynchronous driver.
+    ///
+    /// ```no_run
+    /// # use punctual_durable::{NewJob, PostgresStore};
+    /// # async fn sell(store: &PostgresStore, mine: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut transaction = mine.transaction().await?;
+    /// transaction.execute("INSERT INTO sale (customer) VALUES (7)", &[]).await?;
+    /// store.enqueue_in_async(&mut transaction, vec![NewJob::new("send-invoice", "7")]).await?;
+    /// transaction.commit().await?; // both, or neither
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`enqueue_in`](Self::enqueue_in).
+    pub async fn enqueue_in_async(
+        &self,
+        transaction: &mut tokio_postgres::Transaction<'_>,
+        jobs: Vec<NewJob>,
+    ) -> Result<Vec<Enqueued>> {
+        jobs.iter().try_for_each(NewJob::check)?;
+        let (columns, moment) = (Columns::of(&jobs), self.moment());
+        let accept = async {
+            let inner = transaction.savepoint("punctual_enqueue").await?;
+            let rows = inner.query(ACCEPT, &columns.params(&moment)).await?;
+            inner.commit().await.map(|()| rows)
+        };
+        let rows = accept.await.map_err(|error| self.refused(error))?;
+        Ok(columns.answers(&rows))
+    }
+
+    fn refused(&self, error: postgres::Error) -> crate::error::Error {
+        Fault::from(error).tell("cannot enqueue in a transaction, as in", &self.server)
+    }
+
+    /// The time, if it is not the server's.
+    fn moment(&self) -> Option<i64> {
+        self.time.as_ref().map(|time| time.timestamp().as_micros())
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Session) -> Answer<T> + Send + 'static,
+    ) -> Result<T> {
+        self.others.call("cannot read from", Repeat::Yes, work)
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Session) -> Answer<T> + Send + 'static,
+    ) -> Result<T> {
+        self.others.call("cannot write to", Repeat::No, work)
+    }
+
+    /// As [`write`](Self::write), for what nodes in other processes may be waiting for.
+    fn write_news<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Session) -> Answer<T> + Send + 'static,
+    ) -> Result<T> {
+        let result = self.write(work)?;
+        self.bell.ring();
+        Ok(result)
+    }
+
+    fn ring_if_soon(&self, dues: impl IntoIterator<Item = Timestamp>) {
+        let soon = self.now().after(SOON);
+        if dues.into_iter().any(|due| due <= soon) {
+            self.bell.ring();
+        }
+    }
+
+    fn moved(&self, moved: Result<Moved>) -> Result<Moved> {
+        if let Ok(Moved::Waiting(ticket)) = &moved {
+            self.ring_if_soon([ticket.due]);
+        }
+        moved
+    }
+}
+
+impl Store for PostgresStore {
+    fn now(&self) -> Timestamp {
+        self.time.as_ref().map_or_else(|| self.server.clock.now(), |time| time.timestamp())
+    }
+
+    fn on_news(&self, wake: Arc<dyn Fn() + Send + Sync>) {
+        self.bell.listen(wake);
+    }
+
+    fn tell_news(&self) {
+        self.bell.ring();
+    }
+
+    fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
+        jobs.iter().try_for_each(NewJob::check)?;
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let moment = self.moment();
+        let accepted = self.write(move |session| Columns::of(&jobs).accept(session, moment))?;
+        self.ring_if_soon(accepted.iter().filter_map(|accepted| match accepted {
+            Enqueued::New(ticket) | Enqueued::Replaced(ticket) => Some(ticket.due),
+            Enqueued::Existing(_) => None,
+        }));
+        Ok(accepted)
+    }
+
+    fn cancel(&self, ids: Vec<JobId>) -> Result<Vec<Cancelling>> {
+        let moment = self.moment();
+        self.write(move |session| jobs::cancel(session, &ids, moment))
+    }
+
+    fn reschedule(&self, id: JobId, due: Due) -> Result<Moved> {
+        let moment = self.moment();
+        self.moved(self.write(move |session| jobs::reschedule(session, id, due, moment)))
+    }
+
+    fn retry(&self, id: JobId, due: Due) -> Result<Moved> {
+        let moment = self.moment();
+        self.moved(self.write(move |session| jobs::retry(session, id, due, moment)))
+    }
+
+    fn purge(&self, ids: Vec<JobId>) -> Result<usize> {
+        self.write(move |session| jobs::purge(session, &ids))
+    }
+
+    fn trim(&self, before: Timestamp, most: usize) -> Result<usize> {
+        self.write(move |session| jobs::trim(session, before, most))
+    }
+
+    fn set_queue(&self, queue: &str, change: QueueChange) -> Result<()> {
+        check_name("queue", queue, NewJob::MAX_NAME)?;
+        let (queue, moment) = (queue.to_owned(), self.moment());
+        self.write_news(move |session| jobs::set_queue(session, &queue, &change, moment))
+    }
+
+    fn save_schedule(&self, schedule: NewSchedule) -> Result<Saved> {
+        schedule.check()?;
+        let moment = self.moment();
+        self.write_news(move |session| series::save(session, &schedule, moment))
+    }
+
+    fn set_schedule(&self, name: &str, change: ScheduleChange) -> Result<bool> {
+        let (name, moment) = (name.to_owned(), self.moment());
+        self.write_news(move |session| series::set(session, &name, &change, moment))
+    }
+
+    fn schedules(&self) -> Result<Vec<ScheduleRecord>> {
+        self.read(series::list)
+    }
+
+    fn due_schedules(&self, kinds: &[String], until: Timestamp) -> Result<Vec<ScheduleRecord>> {
+        let kinds = kinds.to_vec();
+        self.node.call("cannot read from", Repeat::Yes, move |session| series::due(session, &kinds, until))
+    }
+
+    fn fire(&self, firings: Vec<Firing>) -> Result<Vec<Ticket>> {
+        let moment = self.moment();
+        // By the version of the schedule, the same again does nothing.
+        self.node.call("cannot write to", Repeat::No, move |session| series::fire(session, &firings, moment))
+    }
+
+    fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        self.read(move |session| jobs::job(session, id))
+    }
+
+    fn find(&self, filter: &Filter) -> Result<Vec<JobRecord>> {
+        let filter = filter.clone();
+        self.read(move |session| jobs::find(session, &filter))
+    }
+
+    fn failures(&self, id: JobId) -> Result<Vec<Failure>> {
+        self.read(move |session| jobs::failures(session, id))
+    }
+
+    fn log(&self, id: JobId) -> Result<JobLog> {
+        self.read(move |session| journal::read(session, id))
+    }
+
+    fn queues(&self) -> Result<Vec<QueueRecord>> {
+        self.read(jobs::queues)
+    }
+
+    fn lines(&self) -> Result<Vec<LineRecord>> {
+        self.read(jobs::lines)
+    }
+
+    fn upcoming(&self, from: Timestamp, width: Duration, steps: usize, most: usize) -> Result<Density> {
+        let until = Density::end(from, width, steps);
+        let (dues, partial) = self.read(move |session| jobs::dues(session, from, until, most))?;
+        Ok(Density::of(&dues, from, width, steps, partial))
+    }
+
+    fn tallies(&self, from: Timestamp, until: Timestamp) -> Result<Vec<RunTally>> {
+        self.read(move |session| tally::runs(session, from, until)).map(RunTally::sum)
+    }
+
+    fn errors(&self, since: Timestamp) -> Result<Vec<ErrorTally>> {
+        self.read(move |session| tally::errors(session, since)).map(ErrorTally::sum)
+    }
+
+    fn check(&self) -> Result<Vec<Finding>> {
+        let moment = self.moment();
+        self.read(move |session| check::all(session, moment))
+    }
+
+    fn identity(&self) -> Result<StoreId> {
+        self.read(|session| {
+            let row = session.one("SELECT value FROM punctual.meta WHERE name = 'store'", &[])?;
+            Ok(StoreId::from_i64(row.get(0)))
+        })
+    }
+
+    fn import(&self, cargo: Cargo) -> Result<Imported> {
+        cargo.check()?;
+        let moment = self.moment();
+        self.write_news(move |session| import::import(session, &cargo, moment))
+    }
+
+    fn renew(&self, node: NodeId, lease: Duration) -> Result<Renewal> {
+        let moment = self.moment();
+        self.node.call("cannot write to", Repeat::Yes, move |session| {
+            exchange::renew(session, node, lease, moment)
+        })
+    }
+
+    fn leave(&self, node: NodeId) -> Result<()> {
+        let moment = self.moment();
+        self.node.call("cannot write to", Repeat::Yes, move |session| exchange::leave(session, node, moment))
+    }
+
+    fn peek(&self, peek: &Peek) -> Result<Peeked> {
+        let (peek, moment) = (peek.clone(), self.moment());
+        self.node.call("cannot read from", Repeat::Yes, move |session| exchange::peek(session, &peek, moment))
+    }
+
+    fn exchange(&self, node: NodeId, exchange: Exchange) -> Result<Exchanged> {
+        let moment = self.moment();
+        self.node.call("cannot write to", Repeat::No, move |session| {
+            exchange::exchange(session, node, &exchange, moment)
+        })
+    }
+
+    fn rescue(&self, node: NodeId, most: usize) -> Result<Vec<Rescued>> {
+        let moment = self.moment();
+        self.node
+            .call("cannot write to", Repeat::No, move |session| exchange::rescue(session, node, most, moment))
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("server", &self.server.address.name)
+            .field("node", &self.node)
+            .field("others", &self.others)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,232 @@
+//! Schedules in the database: rows, and what they make of jobs. See `schedule.rs` for the rules.
+//!
+//! The row of a schedule is locked before its living occurrences are counted, and whoever ends an occurrence locks it
+//! afterwards: of two that end the last two, the second sees that none is left.
+
+use std::collections::{BTreeSet, HashMap};
+
+use postgres::Row;
+
+use super::accept::{Columns, Origin};
+use super::follow::moment;
+use super::rows::text;
+use super::session::{Answer, Session};
+use crate::error::Error;
+use crate::job::{Due, NewJob};
+use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
+use crate::store::{Enqueued, Saved, ScheduleChange, Ticket};
+use crate::time::Timestamp;
+
+macro_rules! columns {
+    () => {
+        "SELECT definition, next, last, owed, version, paused_at, paused_for FROM punctual.schedule"
+    };
+}
+
+/// A definition that cannot be read is of a later version, or damaged: it is left alone, and so are the others.
+fn read(row: &Row) -> Option<ScheduleRecord> {
+    let instant = |column| row.get::<_, Option<i64>>(column).map(Timestamp::from_micros);
+    let definition = serde_json::from_str(row.get(0)).ok()?;
+    let reason = text(row.get(6)).unwrap_or_default();
+    Some(ScheduleRecord {
+        definition,
+        next: instant(1),
+        last: instant(2),
+        owed: instant(3),
+        version: row.get(4),
+        paused: instant(5).map(|since| (since, reason)),
+    })
+}
+
+/// All schedules.
+pub(super) fn list(session: &mut Session) -> Answer<Vec<ScheduleRecord>> {
+    let rows = session.query(concat!(columns!(), " ORDER BY name"), &[])?;
+    Ok(rows.iter().filter_map(read).collect())
+}
+
+/// Those that are not paused and have an occurrence due by `until`.
+pub(super) fn due(session: &mut Session, kinds: &[String], until: Timestamp) -> Answer<Vec<ScheduleRecord>> {
+    let sql = concat!(
+        columns!(),
+        " WHERE paused_at IS NULL AND next IS NOT NULL AND next <= $1 AND kind = ANY ($2) ORDER BY name"
+    );
+    let rows = session.query(sql, &[&until.as_micros(), &kinds])?;
+    Ok(rows.iter().filter_map(read).collect())
+}
+
+/// Schedules of these names, locked, by name.
+fn lock(session: &mut Session, names: &BTreeSet<String>) -> Answer<Vec<ScheduleRecord>> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let rows =
+        session.query(concat!(columns!(), " WHERE name = ANY ($1) ORDER BY name FOR UPDATE"), &[&names])?;
+    Ok(rows.iter().filter_map(read).collect())
+}
+
+fn lock_one(session: &mut Session, name: &str) -> Answer<Option<ScheduleRecord>> {
+    Ok(lock(session, &BTreeSet::from([name.to_owned()]))?.pop())
+}
+
+pub(super) fn put(session: &mut Session, record: &ScheduleRecord) -> Answer<()> {
+    let sql = "INSERT INTO punctual.schedule (name, kind, definition, next, last, owed, version, paused_at, paused_for) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, \
+               definition = excluded.definition, next = excluded.next, last = excluded.last, owed = excluded.owed, \
+               version = excluded.version, paused_at = excluded.paused_at, paused_for = excluded.paused_for";
+    let definition = serde_json::to_string(&record.definition).map_err(|error| {
+        Error::invalid("the definition of a schedule cannot be written").with_source(error)
+    })?;
+    let micros = |instant: Option<Timestamp>| instant.map(Timestamp::as_micros);
+    let (since, reason) =
+        record.paused.as_ref().map(|(since, reason)| (since.as_micros(), reason.as_bytes())).unzip();
+    let (next, last, owed) = (micros(record.next), micros(record.last), micros(record.owed));
+    let (name, kind) = (&record.definition.name, &record.definition.job.kind);
+    session
+        .query(sql, &[name, kind, &definition, &next, &last, &owed, &record.version, &since, &reason])
+        .map(drop)
+}
+
+/// How many occurrences of each schedule are alive.
+fn living(session: &mut Session, names: &[&str]) -> Answer<HashMap<String, usize>> {
+    let sql = "SELECT series, count(*) FROM punctual.job WHERE series = ANY ($1) AND series IS NOT NULL GROUP BY series";
+    let rows = session.query(sql, &[&names])?;
+    Ok(rows.iter().map(|row| (row.get(0), usize::try_from(row.get::<_, i64>(1)).unwrap_or(0))).collect())
+}
+
+/// An occurrence to be: of which schedule, its nominal time, and when it is due.
+struct Occurrence {
+    schedule: String,
+    nominal: Timestamp,
+    job: NewJob,
+}
+
+impl Occurrence {
+    fn of(record: &ScheduleRecord, nominal: Timestamp, due: Timestamp) -> Self {
+        let job = record.definition.job.clone().due(Due::At(due));
+        Self { schedule: record.definition.name.clone(), nominal, job }
+    }
+}
+
+/// Makes occurrences ordinary jobs.
+fn occur(session: &mut Session, occurrences: &[Occurrence], now: Timestamp) -> Answer<Vec<Ticket>> {
+    if occurrences.is_empty() {
+        return Ok(Vec::new());
+    }
+    let jobs = occurrences
+        .iter()
+        .map(|one| (&one.job, Origin { series: Some((one.schedule.as_str(), one.nominal)), parent: None }));
+    let accepted = Columns::with_origin(jobs).accept(session, Some(now.as_micros()))?;
+    let ticket = |accepted| match accepted {
+        Enqueued::New(ticket) | Enqueued::Replaced(ticket) => Some(ticket),
+        Enqueued::Existing(_) => None,
+    };
+    Ok(accepted.into_iter().filter_map(ticket).collect())
+}
+
+pub(super) fn save(session: &mut Session, schedule: &NewSchedule, given: Option<i64>) -> Answer<Saved> {
+    session.transaction(|session| {
+        // Two that save a new one under the same name do so one after the other.
+        let sql = "SELECT pg_advisory_xact_lock(hashtextextended('punctual.schedule ' || $1, 0))";
+        session.query(sql, &[&schedule.name])?;
+        let now = moment(session, given)?;
+        let mut record = lock_one(session, &schedule.name)?;
+        let saved = match &mut record {
+            Some(old) => old.redefine(schedule.clone(), now),
+            None => Saved::Created,
+        };
+        if saved != Saved::Unchanged {
+            put(session, &record.unwrap_or_else(|| ScheduleRecord::saved(schedule.clone(), now)))?;
+        }
+        Ok(saved)
+    })
+}
+
+pub(super) fn set(
+    session: &mut Session,
+    name: &str,
+    change: &ScheduleChange,
+    given: Option<i64>,
+) -> Answer<bool> {
+    session.transaction(|session| {
+        if *change == ScheduleChange::Remove {
+            let sql = "DELETE FROM punctual.schedule WHERE name = $1 RETURNING name";
+            return Ok(!session.query(sql, &[&name])?.is_empty());
+        }
+        let now = moment(session, given)?;
+        let Some(mut record) = lock_one(session, name)? else { return Ok(false) };
+        match change {
+            ScheduleChange::Pause(reason) => record.pause(reason.clone(), now),
+            ScheduleChange::Resume => {
+                let living = living(session, &[name])?.get(name).copied().unwrap_or(0);
+                record.resume(living, now);
+            }
+            ScheduleChange::Backfill(times) => {
+                let occurrences: Vec<Occurrence> =
+                    times.iter().map(|nominal| Occurrence::of(&record, *nominal, now)).collect();
+                return occur(session, &occurrences, now).map(|_| true);
+            }
+            ScheduleChange::Trigger | ScheduleChange::Remove => {
+                return occur(session, &[Occurrence::of(&record, now, now)], now).map(|_| true);
+            }
+        }
+        put(session, &record)?;
+        Ok(true)
+    })
+}
+
+pub(super) fn fire(session: &mut Session, firings: &[Firing], given: Option<i64>) -> Answer<Vec<Ticket>> {
+    if firings.is_empty() {
+        return Ok(Vec::new());
+    }
+    session.transaction(|session| {
+        let now = moment(session, given)?;
+        let names: BTreeSet<String> = firings.iter().map(|firing| firing.name.clone()).collect();
+        let mut records: HashMap<String, ScheduleRecord> = (lock(session, &names)?.into_iter())
+            .map(|record| (record.definition.name.clone(), record))
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut living = living(session, &names)?;
+        let mut occurrences = Vec::new();
+        let mut changed = BTreeSet::new();
+        for firing in firings {
+            let Some(record) = records.get_mut(&firing.name) else { continue };
+            if record.version != firing.version || record.paused.is_some() {
+                continue;
+            }
+            let alive = living.entry(firing.name.clone()).or_default();
+            let happening = record.fired(firing.clone(), *alive);
+            *alive += happening.len();
+            occurrences.extend(happening.into_iter().map(|nominal| Occurrence::of(record, nominal, nominal)));
+            changed.insert(firing.name.clone());
+        }
+        for name in &changed {
+            put(session, &records[name])?;
+        }
+        occur(session, &occurrences, now)
+    })
+}
+
+/// Occurrences of these schedules are over.
+pub(super) fn after_occurrences(
+    session: &mut Session,
+    names: &BTreeSet<String>,
+    now: Timestamp,
+) -> Answer<()> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let records = lock(session, names)?;
+    let of: Vec<&str> = records.iter().map(|record| record.definition.name.as_str()).collect();
+    let living = living(session, &of)?;
+    let mut owed = Vec::new();
+    for mut record in records {
+        if living.get(&record.definition.name).is_some_and(|living| *living > 0) {
+            continue;
+        }
+        let before = record.version;
+        let nominal = record.next_after_end(now);
+        if record.version != before {
+            put(session, &record)?;
+        }
+        owed.extend(nominal.map(|nominal| Occurrence::of(&record, nominal, now)));
+    }
+    occur(session, &owed, now).map(drop)
+}
