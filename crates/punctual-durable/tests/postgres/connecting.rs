@@ -1,0 +1,134 @@
+//! Who may connect, how, and what is said to those who may not.
+
+use punctual_durable::{Jobs, NewJob, PostgresStore, Store};
+use punctual_testbed::{Postgres, Settings};
+
+use crate::{Database, work};
+
+fn refusal(url: &str) -> (String, punctual_durable::Error) {
+    let error = PostgresStore::open(url).map(drop).unwrap_err();
+    (error.to_string(), error)
+}
+
+#[test]
+fn a_wrong_password_is_said_and_not_repeated() {
+    let server = Postgres::start(Settings::fast().password("secret"));
+    PostgresStore::open(&server.fresh_database()).unwrap();
+    let (text, error) = refusal(&server.url("postgres").replace("secret", "guess"));
+    assert!(error.is_invalid() && text.contains("password authentication failed"), "{text}");
+    assert!(text.contains(&format!("127.0.0.1:{}/postgres", server.port().unwrap())), "{text}");
+    assert!(!text.contains("guess") && !format!("{error:?}").contains("guess"), "{text}");
+}
+
+#[test]
+fn a_server_that_is_not_there_and_a_database_that_is_not_are_told_apart() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (text, error) = refusal(&format!("postgres://me@{nobody}/shop"));
+    assert!(error.is_transient() && text.contains(&nobody.to_string()), "{text}");
+    let (text, error) = refusal(&Postgres::shared().url("no_such_database"));
+    assert!(error.is_invalid() && text.contains("no_such_database"), "{text}");
+    let (text, error) = refusal("postgres://me@localhost/shop?sslmode=perhaps");
+    assert!(error.is_invalid() && text.contains("perhaps"), "{text}");
+}
+
+#[test]
+fn tls_is_demanded_refused_and_verified_as_the_url_says() {
+    let server = Postgres::start(Settings::fast().tls());
+    let url = server.fresh_database();
+    let authority = server.authority().unwrap().display().to_string();
+    let by_name = url.replace("127.0.0.1", "localhost");
+    let stranger = Postgres::start(Settings::fast().tls());
+    let other = stranger.authority().unwrap().display().to_string();
+    let encrypted = |url: &str| {
+        drop(PostgresStore::open(url).unwrap());
+        let store = PostgresStore::open(url).unwrap();
+        let sql = "SELECT bool_and(s.ssl) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) \
+                   WHERE a.application_name = 'punctual'";
+        let encrypted: bool = server.connect("postgres").query_one(sql, &[]).unwrap().get(0);
+        drop(store);
+        encrypted
+    };
+    assert!(encrypted(&format!("{url}?sslmode=require")));
+    assert!(encrypted(&url), "preferred");
+    assert!(encrypted(&format!("{by_name}?sslmode=verify-full&sslrootcert={authority}")));
+    assert!(encrypted(&format!("{url}?sslmode=verify-ca&sslrootcert={authority}")), "whatever the name");
+    assert!(!encrypted(&format!("{url}?sslmode=disable")));
+
+    for (wrong, what) in [
+        (
+            format!("{url}?sslmode=verify-full&sslrootcert={authority}"),
+            "the certificate is not for an address",
+        ),
+        (format!("{by_name}?sslmode=verify-full&sslrootcert={other}"), "by another authority"),
+        (format!("{by_name}?sslmode=verify-ca&sslrootcert={other}"), "by another authority"),
+        (format!("{by_name}?sslmode=verify-full"), "by nobody whom the system trusts"),
+        (format!("{by_name}?sslmode=verify-full&sslrootcert=/no/such/file"), "no file"),
+    ] {
+        let (text, error) = refusal(&wrong);
+        assert!(error.is_invalid() && text.contains("certificate"), "{what}: {text}");
+    }
+    let (text, error) = refusal(&format!("{}?sslmode=require", Postgres::shared().url("postgres")));
+    assert!(error.is_invalid() && text.contains("TLS"), "{text}");
+}
+
+#[test]
+fn a_socket_in_a_folder_is_as_good_as_a_port() {
+    let server = Postgres::start(Settings::fast());
+    let name = server.fresh_database().rsplit('/').next().unwrap().to_owned();
+    let store = PostgresStore::open(&server.socket_url(&name).unwrap()).unwrap();
+    assert_eq!(store.enqueue(vec![work()]).unwrap().len(), 1);
+}
+
+#[test]
+fn tables_of_a_later_version_are_left_alone() {
+    let database = Database::new();
+    drop(database.open());
+    database.client().batch_execute("UPDATE punctual.meta SET value = 99 WHERE name = 'schema'").unwrap();
+    let (text, error) = refusal(&database.url);
+    assert!(error.is_broken() && text.contains("version 99"), "{text}");
+    drop(Jobs::open(&database.url).map(drop).unwrap_err());
+}
+
+#[test]
+fn tables_can_be_made_by_hand_for_programs_that_may_not() {
+    let database = Database::new();
+    let mut admin = database.client();
+    let user = format!("clerk_{:x}", fastrand::u32(..));
+    admin.batch_execute(&format!("CREATE ROLE {user} LOGIN")).unwrap();
+    let as_clerk = database.url.replace("punctual@", &format!("{user}@"));
+    let (text, error) = refusal(&as_clerk);
+    assert!(error.is_invalid() && text.contains("migrations()"), "{text}");
+    admin.batch_execute(&PostgresStore::migrations()).unwrap();
+    let grants = format!(
+        "GRANT USAGE ON SCHEMA punctual TO {user}; GRANT ALL ON ALL TABLES IN SCHEMA punctual TO {user}; \
+         GRANT ALL ON ALL SEQUENCES IN SCHEMA punctual TO {user}"
+    );
+    admin.batch_execute(&grants).unwrap();
+    let store = PostgresStore::open(&as_clerk).unwrap();
+    assert_eq!(store.enqueue(vec![work()]).unwrap().len(), 1);
+    drop(store);
+    admin.batch_execute(&format!("DROP OWNED BY {user}; DROP ROLE {user}")).unwrap();
+}
+
+#[test]
+fn many_that_open_a_new_database_at_once_find_one_set_of_tables() {
+    let database = Database::new();
+    let open = || {
+        let store = database.open();
+        store.enqueue(vec![NewJob::new("work", "{}")]).unwrap();
+    };
+    std::thread::scope(|scope| (0..6).for_each(|_| drop(scope.spawn(open))));
+    assert_eq!(database.open().find(&punctual_durable::Filter::new()).unwrap().len(), 6);
+}
+
+#[test]
+fn a_store_can_be_called_from_within_an_async_runtime() {
+    let database = Database::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let found = runtime.block_on(async {
+        let store = database.open();
+        store.enqueue(vec![work()]).unwrap();
+        store.find(&punctual_durable::Filter::new()).unwrap()
+    });
+    assert_eq!(found.len(), 1);
+}

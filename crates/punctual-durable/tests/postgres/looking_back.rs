@@ -1,0 +1,93 @@
+//! Nobody looks from the beginning of a line, and nothing is missed: see `store/postgres/low.rs`.
+
+use punctual_durable::{Due, Exchange, JobId, Store, Verdict};
+
+use crate::{Database, Hand, kinds, work};
+
+/// Makes the node learn that all before now is settled.
+fn settle(hand: &Hand) {
+    for _ in 0..3 {
+        let id = hand.store.enqueue(vec![work()]).unwrap()[0].id();
+        let answer = hand.sweep(9);
+        assert_eq!(answer.claimed.iter().map(|job| job.id).collect::<Vec<_>>(), [id]);
+        hand.done(&answer, 0);
+    }
+}
+
+fn ids(hand: &Hand) -> Vec<JobId> {
+    hand.sweep(9).claimed.iter().map(|job| job.id).collect()
+}
+
+#[test]
+fn a_transaction_that_commits_late_is_not_overlooked() {
+    let database = Database::new();
+    let hand = Hand::new(&database);
+    let mut mine = database.client();
+    settle(&hand);
+    let mut transaction = mine.transaction().unwrap();
+    let late = hand.store.enqueue_in(&mut transaction, vec![work()]).unwrap()[0].id();
+    settle(&hand);
+    transaction.commit().unwrap();
+    assert_eq!(ids(&hand), [late]);
+}
+
+#[test]
+fn what_is_due_in_the_past_is_not_overlooked() {
+    let database = Database::new();
+    let (hand, other) = (Hand::new(&database), Hand::new(&database));
+    settle(&hand);
+    let past = || Due::At(punctual_durable::Timestamp::EPOCH);
+    let old = other.store.enqueue(vec![work().due(past())]).unwrap()[0].id();
+    assert_eq!(ids(&hand), [old], "accepted");
+    settle(&hand);
+    let given = other.store.enqueue(vec![work().due(past())]).unwrap()[0].id();
+    let held = other.sweep(1).claimed.remove(0);
+    assert_eq!(held.id, given);
+    settle(&hand);
+    let report = punctual_durable::Report::new(held.id, held.fence, Verdict::Release);
+    other.store.exchange(other.id, Exchange::new(kinds()).reports(vec![report])).unwrap();
+    assert_eq!(ids(&hand), [given], "given back");
+    settle(&hand);
+    let later = other.store.enqueue(vec![work().due(Due::After(crate::LEASE))]).unwrap()[0].id();
+    settle(&hand);
+    other.store.reschedule(later, past()).unwrap();
+    assert_eq!(ids(&hand), [later], "moved");
+}
+
+/// A held snapshot keeps entries of dead rows in the index. A sweep reads those since the last one, not all.
+#[test]
+fn a_held_snapshot_does_not_make_sweeps_dearer() {
+    const BATCHES: i64 = 20;
+    const BATCH: usize = 100;
+    let database = Database::new();
+    let hand = Hand::new(&database);
+    settle(&hand);
+    let mut holder = database.client();
+    holder.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM punctual.job").unwrap();
+    for _ in 0..BATCHES {
+        hand.store.enqueue(vec![work(); BATCH]).unwrap();
+        let answer = hand.sweep(BATCH);
+        assert_eq!(answer.claimed.len(), BATCH);
+        hand.done(&answer, 0);
+    }
+    // A session counts what it has read when it ends, at the latest.
+    drop(hand);
+    let mut watcher = database.client();
+    let mut ask = |sql: &str| watcher.query_one(sql, &[]).unwrap().get::<_, i64>(0);
+    while ask(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'punctual%'",
+    ) > 0
+    {
+        std::thread::yield_now();
+    }
+    let read = ask("SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'job_waiting'");
+    let batch = i64::try_from(BATCH).unwrap();
+    // From the beginning each time, it would be two looks at all batches so far.
+    let from_the_beginning = batch * BATCHES * (BATCHES + 1);
+    assert!(
+        read < from_the_beginning / 3,
+        "{read} entries were read, {from_the_beginning} from the beginning"
+    );
+    assert!(read >= batch * BATCHES, "the counter counts: {read}");
+    holder.batch_execute("COMMIT").unwrap();
+}

@@ -1,0 +1,75 @@
+//! What the PostgreSQL store promises beyond the suite: connections, transactions, several nodes, broken servers.
+
+mod breaking;
+mod connecting;
+mod looking_back;
+mod sharing;
+mod transactions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_durable::{Exchange, Exchanged, NewJob, NodeId, PostgresStore, Report, Store, Tenure, Verdict};
+use punctual_testbed::Postgres;
+
+const LEASE: Duration = Duration::from_secs(600);
+
+fn kinds() -> Arc<[String]> {
+    Arc::new(["work".to_owned()])
+}
+
+fn work() -> NewJob {
+    NewJob::new("work", "{}")
+}
+
+/// A database of one's own on the shared server.
+struct Database {
+    url: String,
+}
+
+impl Database {
+    fn new() -> Self {
+        Self { url: Postgres::shared().fresh_database() }
+    }
+
+    fn open(&self) -> Arc<PostgresStore> {
+        Arc::new(PostgresStore::open(&self.url).unwrap())
+    }
+
+    fn client(&self) -> postgres::Client {
+        postgres::Client::connect(&self.url, postgres::NoTls).unwrap()
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            Postgres::shared().drop_database(&self.url);
+        }
+    }
+}
+
+/// A node that is moved by hand, on a connection of its own.
+struct Hand {
+    store: Arc<PostgresStore>,
+    id: NodeId,
+}
+
+impl Hand {
+    fn new(database: &Database) -> Self {
+        let hand = Self { store: database.open(), id: NodeId::random() };
+        assert_eq!(hand.store.renew(hand.id, LEASE).unwrap().tenure, Tenure::Active);
+        hand
+    }
+
+    fn sweep(&self, most: usize) -> Exchanged {
+        self.store.exchange(self.id, Exchange::new(kinds()).sweep(most)).unwrap()
+    }
+
+    /// Says that all of these are done, and takes as many more.
+    fn done(&self, answer: &Exchanged, most: usize) -> Exchanged {
+        let report = |job: &punctual_durable::JobRecord| Report::new(job.id, job.fence, Verdict::Done);
+        let reports = answer.claimed.iter().map(report).collect();
+        self.store.exchange(self.id, Exchange::new(kinds()).reports(reports).sweep(most)).unwrap()
+    }
+}
