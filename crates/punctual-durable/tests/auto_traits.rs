@@ -27,6 +27,7 @@ fn handles_may_be_shared_by_threads() {
     shared::<MemoryStore>();
     #[cfg(feature = "sqlite")]
     shared::<punctual_durable::SqliteStore>();
+    shared::<punctual_durable::PostgresStore>();
 }
 
 #[test]

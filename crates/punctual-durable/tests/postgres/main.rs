@@ -57,7 +57,11 @@ struct Hand {
 
 impl Hand {
     fn new(database: &Database) -> Self {
-        let hand = Self { store: database.open(), id: NodeId::random() };
+        Self::on(database.open())
+    }
+
+    fn on(store: Arc<PostgresStore>) -> Self {
+        let hand = Self { store, id: NodeId::random() };
         assert_eq!(hand.store.renew(hand.id, LEASE).unwrap().tenure, Tenure::Active);
         hand
     }

@@ -10,6 +10,8 @@ use punctual_durable::{
     Store, Timestamp, Verdict, share,
 };
 
+use punctual_durable::{PostgresStore, Recorded};
+
 use crate::{Database, Hand, kinds, work};
 
 #[test]
@@ -88,6 +90,23 @@ fn the_limit_of_a_queue_holds_over_all_nodes() {
         }
     };
     std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(sweep_all))));
+}
+
+#[test]
+fn jobs_that_are_done_can_be_forgotten_at_once() {
+    let database = Database::new();
+    let store = PostgresStore::open(&database.url).unwrap().forget_done();
+    let hand = Hand::on(std::sync::Arc::new(store));
+    hand.store.enqueue(vec![work(); 3]).unwrap();
+    let answer = hand.sweep(3);
+    let done = hand.done(&answer, 0);
+    assert_eq!(done.recorded, [Recorded::Over(JobState::Done); 3]);
+    assert_eq!(hand.store.find(&Filter::new()).unwrap(), []);
+    assert_eq!(hand.done(&answer, 0).recorded, [Recorded::Already; 3], "sent again");
+    hand.store.enqueue(vec![work()]).unwrap();
+    let mut wrong = hand.sweep(1);
+    wrong.claimed[0].fence = punctual_durable::Fence::from_i64(1);
+    assert_eq!(hand.done(&wrong, 0).recorded, [Recorded::Stale], "it is there, and not by this claim");
 }
 
 #[test]

@@ -25,7 +25,8 @@ use crate::time::Timestamp;
 /// Fences are drawn in blocks of this many: no more are claimed at once.
 const MOST: usize = 60_000;
 
-const EXCHANGE: &str = "SELECT * FROM punctual.exchange($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+const EXCHANGE: &str =
+    "SELECT * FROM punctual.exchange($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 
 /// What a report of success needs to be told apart.
 type Key = (JobId, Fence);
@@ -168,6 +169,7 @@ fn call(
             &node.as_i64(),
             &given,
             &tidy,
+            &session.server.keeps_done(),
             &done_ids,
             &done_fences,
             &claim_ids,

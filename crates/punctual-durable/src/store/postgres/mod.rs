@@ -139,6 +139,17 @@ impl PostgresStore {
         Ok(store)
     }
 
+    /// From now on, jobs that this store's nodes have done are forgotten at once, as if they had been
+    /// [trimmed](Store::trim): a third less work for the server. Those that fail are kept.
+    ///
+    /// A report that is sent again after a broken connection then finds no trace of the job, and is taken for
+    /// [heeded before](crate::Recorded::Already).
+    #[must_use]
+    pub fn forget_done(self) -> Self {
+        self.server.forget_done();
+        self
+    }
+
     /// The SQL that makes the tables and functions: for those who do not let programs do that.
     #[must_use]
     pub fn migrations() -> String {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::error::Error as _;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use postgres::error::SqlState;
 use postgres::types::ToSql;
@@ -21,12 +22,22 @@ pub(super) struct Server {
     pub(super) address: Address,
     pub(super) tls: Option<Tls>,
     pub(super) clock: ServerClock,
+    /// Whether jobs that are done are forgotten at once.
+    forgets: AtomicBool,
 }
 
 impl Server {
     pub(super) fn new(address: Address) -> Result<Self> {
         let tls = Tls::new(&address.trust)?;
-        Ok(Self { address, tls, clock: ServerClock::new() })
+        Ok(Self { address, tls, clock: ServerClock::new(), forgets: AtomicBool::new(false) })
+    }
+
+    pub(super) fn forget_done(&self) {
+        self.forgets.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn keeps_done(&self) -> bool {
+        !self.forgets.load(Ordering::Relaxed)
     }
 }
 

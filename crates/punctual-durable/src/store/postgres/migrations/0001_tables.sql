@@ -61,7 +61,7 @@ CREATE TABLE punctual.job (
     follow       text,                        -- JSON
     note         bytea,
     payload      bytea
-) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);
+) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);
 
 CREATE INDEX job_waiting ON punctual.job (line, due, id);
 CREATE UNIQUE INDEX job_uniq ON punctual.job (uniq) WHERE uniq IS NOT NULL;

@@ -280,9 +280,10 @@ END $$;
 -- know; whether less was due than asked for, whether something was left because its queue is full; the time before this
 -- transaction had a number, the number, the oldest number in progress, and the time.
 --
--- `tidy`: whether `held` may have jobs that others have moved on.
+-- `tidy`: whether `held` may have jobs that others have moved on. `keep`: whether jobs that are done are kept; if not, one
+-- that nobody knows is taken for one that was.
 CREATE FUNCTION punctual.exchange(
-    me bigint, moment bigint, tidy boolean, done_ids bigint[], done_fences bigint[], claim_ids bigint[],
+    me bigint, moment bigint, tidy boolean, keep boolean, done_ids bigint[], done_fences bigint[], claim_ids bigint[],
     claim_versions bigint[], sweep bigint, kinds text[], low_lines integer[], lows bigint[], lates bigint[]
 ) RETURNS TABLE (
     id bigint, line integer, due bigint, version bigint, attempt integer, crashes integer, max_attempts bigint,
@@ -330,17 +331,19 @@ BEGIN
                 created, finished, max_attempts, max_crashes, timeout, parent, uniq, note)
             SELECT g.id, g.due, g.line, 2, g.on_lost, g.version + 1, g.attempt, g.crashes, g.fence, g.owner, g.claimed,
                 g.created, at_moment, g.max_attempts, g.max_crashes, g.timeout, g.parent, g.uniq, g.note
-            FROM gone g RETURNING past.id
+            FROM gone g WHERE keep
         )
-        SELECT coalesce(array_agg(kept.id), '{}') INTO done FROM kept;
+        SELECT coalesce(array_agg(g.id), '{}') INTO done FROM gone g;
         IF cardinality(done) < cardinality(done_ids) THEN
             IF EXISTS (SELECT FROM unnest(done_ids, done_fences) r (id, fence) JOIN punctual.job j ON j.id = r.id
                        WHERE j.owner = me AND j.fence = r.fence AND j.state = 1) THEN
                 RAISE EXCEPTION 'a job that is done has more to it' USING ERRCODE = 'PU002';
             END IF;
             SELECT array_agg(CASE
-                WHEN r.nth = 1 AND r.id = ANY (done) AND EXISTS (
-                    SELECT FROM punctual.past p WHERE p.id = r.id AND p.fence = r.fence) THEN 2
+                WHEN r.nth = 1 AND r.id = ANY (done) AND (NOT keep OR EXISTS (
+                    SELECT FROM punctual.past p WHERE p.id = r.id AND p.fence = r.fence)) THEN 2
+                WHEN NOT keep AND NOT EXISTS (SELECT FROM punctual.job j WHERE j.id = r.id)
+                    AND NOT EXISTS (SELECT FROM punctual.past p WHERE p.id = r.id) THEN 1
                 WHEN EXISTS (SELECT FROM punctual.past p WHERE p.id = r.id AND p.owner = me AND p.fence = r.fence)
                     OR EXISTS (SELECT FROM punctual.job j WHERE j.id = r.id AND j.owner = me AND j.fence = r.fence) THEN 1
                 ELSE 0 END ORDER BY r.place)
