@@ -1,10 +1,12 @@
 //! Jobs that survive. Start it, kill it (Ctrl-C, `kill -9`, pull the plug), start it again: nothing is lost.
 //!
 //! ```text
-//! cargo run -p punctual-durable --example survive            # a file in the folder for temporary files
-//! cargo run -p punctual-durable --example survive -- my.db   # or another file
+//! cargo run -p punctual-durable --example survive                    # a file in the folder for temporary files
+//! cargo run -p punctual-durable --example survive -- sqlite:my.db    # or another file
+//! cargo run -p punctual-durable --features postgres --example survive -- postgres://me:secret@localhost/mine
 //! ```
-//! Start it twice at once: the second one stands by, and takes over the moment the first is killed.
+//! Start it twice at once. On a file the second one stands by, and takes over the moment the first is killed. On PostgreSQL
+//! both work, and if one is killed the other runs its jobs again when its lease is over, ten seconds later.
 
 use std::time::Duration;
 
@@ -17,11 +19,13 @@ struct SendInvoice {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let default = || std::env::temp_dir().join("punctual-survive.db").display().to_string();
-    let path = std::env::args().nth(1).unwrap_or_else(default);
+    let file = std::env::temp_dir().join("punctual-survive.db");
+    let url = std::env::args().nth(1).unwrap_or_else(|| format!("sqlite:{}", file.display()));
+    // Not the whole URL: there may be a password in it.
+    let place = url.rsplit('@').next().unwrap_or_default();
     let (done, finished) = std::sync::mpsc::channel();
 
-    let jobs = Jobs::open(&format!("sqlite:{path}"))?
+    let jobs = Jobs::open(&url)?
         .handle_with("send-invoice", KindOptions::new().max_crashes(100), |job: SendInvoice, cx| {
             println!("  sending invoice {:>2} ... (attempt {})", job.customer, cx.attempt());
             cx.sleep(Duration::from_millis(500))?;
@@ -45,9 +49,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for customer in 1..=20 {
             jobs.enqueue(SendInvoice { customer }).unique(format!("invoice-{customer}")).send()?;
         }
-        println!("20 invoices are in {path}. Kill me whenever you like, and start me again.");
+        println!("20 invoices are in {place}. Kill me whenever you like, and start me again.");
     } else {
-        println!("{waiting} invoices were left in {path} from last time.");
+        println!("{waiting} invoices were left in {place} from last time.");
     }
 
     while jobs.find(&Filter::new().state(JobState::Scheduled).limit(1))?.len()

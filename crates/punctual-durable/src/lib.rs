@@ -1,6 +1,7 @@
 //! Jobs that survive the death of the process: run at least once, one outcome each, never early.
 //!
-//! A job is a payload with the name of its kind, kept in a [`Store`]: one file by default. A program that knows how to
+//! A job is a payload with the name of its kind, kept in a [`Store`]: one file by default, or PostgreSQL (feature
+//! `postgres`) by changing the URL. A program that knows how to
 //! run some kinds starts a node, which claims what comes due and runs it on the workers of a
 //! [`punctual::Executor`], at its very instant.
 //!
@@ -52,9 +53,9 @@
 //! - [`ScheduleBuilder`] describes jobs that come again; [`Client::backfill`] makes up for those that did not.
 //! - [`Client::tallies`], [`Client::errors`] and [`Client::upcoming`] are the numbers, [`Client::doctor`] says what is
 //!   wrong; [`transfer`], [`export`] and [`import`] copy a store.
-//! - [`Store`] is where jobs are kept: [`MemoryStore`]
-#![cfg_attr(feature = "sqlite", doc = "  and [`SqliteStore`].")]
-#![cfg_attr(not(feature = "sqlite"), doc = "  .")]
+//! - [`Store`] is where jobs are kept. [`MemoryStore`] lives and dies with the process.
+#![cfg_attr(feature = "sqlite", doc = "  [`SqliteStore`] is one file.")]
+#![cfg_attr(feature = "postgres", doc = "  [`PostgresStore`] is a database that any number of nodes share.")]
 //!   With the feature `testing`, `conformance` has the suite that every store passes.
 #![forbid(unsafe_code)]
 
