@@ -54,6 +54,25 @@ fn what_is_due_in_the_past_is_not_overlooked() {
     assert_eq!(ids(&hand), [later], "moved");
 }
 
+/// Somebody who takes long over a job that is due in the past keeps nobody waiting.
+#[test]
+fn a_late_job_in_a_transaction_that_does_not_end_blocks_nobody() {
+    let database = Database::new();
+    let hand = Hand::new(&database);
+    let mut mine = database.client();
+    let past = || work().due(Due::At(punctual_durable::Timestamp::EPOCH));
+    let mut transaction = mine.transaction().unwrap();
+    hand.store.enqueue_in(&mut transaction, vec![past()]).unwrap();
+    let other = hand.store.enqueue(vec![past()]).unwrap()[0].id();
+    let held = hand.sweep(9).claimed.remove(0);
+    assert_eq!(held.id, other);
+    let report = punctual_durable::Report::new(held.id, held.fence, Verdict::Release);
+    hand.store.exchange(hand.id, Exchange::new(kinds()).reports(vec![report])).unwrap();
+    assert_eq!(ids(&hand), [other]);
+    transaction.commit().unwrap();
+    assert_eq!(ids(&hand).len(), 1);
+}
+
 /// A held snapshot keeps entries of dead rows in the index. A sweep reads those since the last one, not all.
 #[test]
 fn a_held_snapshot_does_not_make_sweeps_dearer() {

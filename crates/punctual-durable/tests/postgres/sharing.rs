@@ -93,6 +93,19 @@ fn the_limit_of_a_queue_holds_over_all_nodes() {
 }
 
 #[test]
+fn a_node_that_holds_jobs_cannot_be_forgotten_by_hand() {
+    let database = Database::new();
+    let hand = Hand::new(&database);
+    hand.store.enqueue(vec![work()]).unwrap();
+    let answer = hand.sweep(1);
+    let forget = || database.client().batch_execute("DELETE FROM punctual.node");
+    let error = forget().unwrap_err();
+    assert!(error.as_db_error().unwrap().message().contains("holds jobs"), "{error:?}");
+    hand.done(&answer, 0);
+    forget().unwrap();
+}
+
+#[test]
 fn jobs_that_are_done_can_be_forgotten_at_once() {
     let database = Database::new();
     let store = PostgresStore::open(&database.url).unwrap().forget_done();

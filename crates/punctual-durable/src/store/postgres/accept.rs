@@ -110,6 +110,12 @@ impl<'a> Columns<'a> {
         self.lanes.push(job.lane);
     }
 
+    /// The lines of these jobs.
+    pub(super) fn lines(&self) -> Vec<LineName> {
+        let lines = self.queues.iter().zip(&self.kinds).zip(&self.line_lanes);
+        lines.map(|((queue, kind), lane)| ((*queue).to_owned(), (*kind).to_owned(), *lane)).collect()
+    }
+
     /// For `ACCEPT`.
     pub(super) fn params<'b>(&'b self, moment: &'b Option<i64>) -> [&'b (dyn ToSql + Sync); 18] {
         [
@@ -154,6 +160,17 @@ impl<'a> Columns<'a> {
         let rows = session.query(ACCEPT, &self.params(&moment))?;
         Ok(self.answers(&rows))
     }
+}
+
+/// Queue, kind and lane.
+pub(super) type LineName = (String, String, i16);
+
+/// Makes lines that do not exist yet.
+pub(super) fn make_lines(session: &mut Session, lines: &[LineName]) -> Answer<()> {
+    for (queue, kind, lane) in lines {
+        session.query("SELECT punctual.line_of($1, $2, $3)", &[queue, kind, lane])?;
+    }
+    Ok(())
 }
 
 fn some<T>(column: Vec<Option<T>>) -> Option<Vec<Option<T>>> {

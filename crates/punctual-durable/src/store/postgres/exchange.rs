@@ -25,8 +25,7 @@ use crate::time::Timestamp;
 /// Fences are drawn in blocks of this many: no more are claimed at once.
 const MOST: usize = 60_000;
 
-const EXCHANGE: &str =
-    "SELECT * FROM punctual.exchange($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+const EXCHANGE: &str = "SELECT * FROM punctual.exchange($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
 /// What a report of success needs to be told apart.
 type Key = (JobId, Fence);
@@ -161,7 +160,7 @@ fn call(
     let (claim_ids, claim_versions): (Vec<i64>, Vec<i64>) =
         claims.map(|ticket| (ticket.id.as_i64(), ticket.version)).unzip();
     let sweep = i64::try_from(exchange.sweep.min(MOST)).unwrap_or(0);
-    let (lines, lows, lates) = session.lows.question();
+    let (lines, lows) = session.lows.question();
     let sent = session.server.clock.local();
     let rows = session.query(
         EXCHANGE,
@@ -178,7 +177,6 @@ fn call(
             &&*exchange.kinds,
             &lines,
             &lows,
-            &lates,
         ],
     )?;
     let Some((head, claimed)) = rows.split_last() else {
@@ -201,8 +199,8 @@ fn call(
 fn learn(session: &mut Session, head: &Row, number: bool) {
     let lines: Option<Vec<i32>> = head.get("lines");
     let Some(lines) = lines else { return };
-    let (lates, firsts): (Vec<i64>, Vec<Option<i64>>) = (head.get("line_lates"), head.get("firsts"));
-    session.lows.learn(&lines, &lates, &firsts, head.get("oldest"));
+    let firsts: Vec<Option<i64>> = head.get("firsts");
+    session.lows.learn(&lines, &firsts, head.get("oldest"));
     if number {
         session.lows.note(head.get("began"), head.get("number"));
     }
@@ -219,18 +217,18 @@ fn learn(session: &mut Session, head: &Row, number: bool) {
 pub(super) fn peek(session: &mut Session, peek: &Peek, given: Option<i64>) -> Answer<Peeked> {
     let since = peek.after.map(|after| after.as_micros().saturating_add(1));
     let most = i64::try_from(peek.most).unwrap_or(i64::MAX).min(i64::from(i32::MAX));
-    let (lines, lows, lates) = session.lows.question();
+    let (lines, lows) = session.lows.question();
     let sent = session.server.clock.local();
-    let sql = "SELECT * FROM punctual.peek($1, $2, $3, $4, $5, $6, $7, $8)";
+    let sql = "SELECT * FROM punctual.peek($1, $2, $3, $4, $5, $6, $7)";
     let until = peek.until.as_micros();
-    let rows = session.query(sql, &[&given, &&*peek.kinds, &since, &until, &most, &lines, &lows, &lates])?;
+    let rows = session.query(sql, &[&given, &&*peek.kinds, &since, &until, &most, &lines, &lows])?;
     let Some((head, rows)) = rows.split_last() else { return Ok(Peeked::default()) };
     if given.is_none() {
         session.server.clock.learn(sent, head.get("now"));
     }
     if let Some(lines) = head.get::<_, Option<Vec<i32>>>("lines") {
-        let (lates, firsts): (Vec<i64>, Vec<Option<i64>>) = (head.get("line_lates"), head.get("firsts"));
-        session.lows.learn(&lines, &lates, &firsts, head.get("oldest"));
+        let firsts: Vec<Option<i64>> = head.get("firsts");
+        session.lows.learn(&lines, &firsts, head.get("oldest"));
     }
     let ticket = |row: &Row| {
         let (id, due) = (JobId::from_i64(row.get(0)), Timestamp::from_micros(row.get(2)));

@@ -55,7 +55,7 @@ fn take_in(session: &mut Session, job: MovingJob, now: Timestamp) -> Answer<()> 
             );
         }
     }
-    let id = insert(session, &record, now)?;
+    let id = insert(session, &record)?;
     journal::write(session, std::iter::once((id, log.progress.as_ref(), log.lines.as_slice())))?;
     for Failure { fence, attempt, at, message } in failures {
         let sql = "INSERT INTO punctual.failure (job, fence, attempt, at, message) VALUES ($1, $2, $3, $4, $5) \
@@ -67,8 +67,8 @@ fn take_in(session: &mut Session, job: MovingJob, now: Timestamp) -> Answer<()> 
     Ok(())
 }
 
-/// A job as it is, among the living or the past.
-fn insert(session: &mut Session, job: &JobRecord, now: Timestamp) -> Answer<JobId> {
+/// A job as it is, among the living or the past. When it is due has nothing to do with now: it may be late.
+fn insert(session: &mut Session, job: &JobRecord) -> Answer<JobId> {
     let line: i32 = session
         .one("SELECT punctual.line_of($1, $2, $3)", &[&job.queue, &job.kind, &lane_number(job.lane)])?
         .get(0);
@@ -78,9 +78,9 @@ fn insert(session: &mut Session, job: &JobRecord, now: Timestamp) -> Answer<JobI
          VALUES (nextval('punctual.job_id'), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, \
          coalesce($15::bigint, 0), $16, $17, $18, $19, $20) RETURNING id"
     } else {
-        "INSERT INTO punctual.job (line, state, due, version, attempt, crashes, max_attempts, max_crashes, on_lost, \
+        "INSERT INTO punctual.job (late, line, state, due, version, attempt, crashes, max_attempts, max_crashes, on_lost, \
          timeout, uniq, created, fence, claimed, note, series, nominal, follow, payload) \
-         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $18, $19, $20 \
+         SELECT true, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $18, $19, $20 \
          WHERE $15::bigint IS NULL RETURNING id"
     };
     let micros_of = |instant: Option<Timestamp>| instant.map(Timestamp::as_micros);
@@ -110,9 +110,6 @@ fn insert(session: &mut Session, job: &JobRecord, now: Timestamp) -> Answer<JobI
             &job.payload.as_deref().map(str::as_bytes),
         ],
     )?;
-    if !job.state.is_over() && job.due < now {
-        session.query("UPDATE punctual.line SET late = late + 1 WHERE id = $1", &[&line])?;
-    }
     // Fences go on from there. What is drawn meanwhile is less, and not drawn again.
     let sql = "SELECT setval('punctual.fence', $1) FROM punctual.fence WHERE last_value < $1";
     session.query(sql, &[&job.fence.as_i64()])?;

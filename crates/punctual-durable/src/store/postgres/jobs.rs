@@ -60,20 +60,10 @@ pub(super) fn reschedule(session: &mut Session, id: JobId, due: Due, given: Opti
             return Ok(Moved::Not(job.state));
         }
         (job.due, job.version) = (due.instant(now), job.version + 1);
-        let sql = "UPDATE punctual.job SET due = $2, version = $3 WHERE id = $1";
-        session.query(sql, &[&id.as_i64(), &job.due.as_micros(), &job.version])?;
-        if job.due < now {
-            note_late(session, id)?;
-        }
+        let sql = "UPDATE punctual.job SET due = $2, late = $4, version = $3 WHERE id = $1";
+        session.query(sql, &[&id.as_i64(), &job.due.as_micros(), &job.version, &(job.due < now)])?;
         Ok(Moved::Waiting(rows::ticket(&job)))
     })
-}
-
-/// A job waits in its line that was due before: see `low.rs`.
-fn note_late(session: &mut Session, id: JobId) -> Answer<()> {
-    let sql =
-        "UPDATE punctual.line SET late = late + 1 WHERE id = (SELECT line FROM punctual.job WHERE id = $1)";
-    session.query(sql, &[&id.as_i64()]).map(drop)
 }
 
 pub(super) fn retry(session: &mut Session, id: JobId, due: Due, given: Option<i64>) -> Answer<Moved> {
@@ -102,14 +92,11 @@ pub(super) fn retry(session: &mut Session, id: JobId, due: Due, given: Option<i6
         (job.due, job.version) = (due.instant(now), job.version + 1);
         // One that takes the key at this moment is waited for; then it is a conflict, too.
         let sql = "WITH gone AS (DELETE FROM punctual.past WHERE id = $1 RETURNING *) \
-                   INSERT INTO punctual.job (id, due, line, on_lost, version, fence, owner, claimed, created, \
+                   INSERT INTO punctual.job (id, due, late, line, on_lost, version, fence, owner, claimed, created, \
                    max_attempts, max_crashes, timeout, nominal, parent, uniq, series, follow, note, payload) \
-                   SELECT id, $2, line, on_lost, $3, fence, owner, claimed, created, max_attempts, max_crashes, timeout, \
+                   SELECT id, $2, $4, line, on_lost, $3, fence, owner, claimed, created, max_attempts, max_crashes, timeout, \
                    nominal, parent, uniq, series, follow, note, payload FROM gone";
-        session.query(sql, &[&id.as_i64(), &job.due.as_micros(), &job.version])?;
-        if job.due < now {
-            note_late(session, id)?;
-        }
+        session.query(sql, &[&id.as_i64(), &job.due.as_micros(), &job.version, &(job.due < now)])?;
         Ok(Moved::Waiting(rows::ticket(&job)))
     })
 }

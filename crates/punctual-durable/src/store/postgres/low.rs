@@ -6,14 +6,14 @@
 //! instant before which nothing waits, and looks from there on.
 //!
 //! # Invariant
-//! 1. A job that waits in a line and can be seen is not due before `low`, unless the line's `late` has changed since.
+//! 1. A job that waits in a line and can be seen is not due before `low`, unless it is marked as `late`.
 //!
 //! # Protocol
 //! What a look finds first is due at `first`: what could be seen then and waits is not due before it. But a transaction
 //! that has not ended may have added a job that nobody can see yet, and end later.
 //!
-//! - Who adds a job that is due before *now*, or moves one there, also increases `late`, in the same transaction. So whoever
-//!   sees the job sees that, too, and begins at the beginning once more. That is rare: jobs given back, times in the past.
+//! - Who adds a job that is due before *now*, or moves one there, marks it as `late`. These have an index of their own, in
+//!   which every look begins at the beginning. They are few: jobs given back, times in the past.
 //! - Everybody else draws the number of the transaction *before* reading the clock, and adds what is due from then on.
 //!   Each exchange takes note of its own number and of the time before it was drawn (`began`, `number`): all greater numbers
 //!   were drawn after that time. When a look finds no number in progress that is not greater, then what it cannot see is not
@@ -23,8 +23,9 @@
 //! which costs time and nothing else; one that only reads has no number, and does not.
 //!
 //! # Paths not taken
-//! *In a row of the line:* every look would write there, and nodes would wait for each other. *Looking back a minute, and
-//! from the beginning now and then:* late whenever a transaction takes longer, and slow every time.
+//! *In a row of the line:* every look would write there, and nodes would wait for each other. *A counter in the line that
+//! late jobs increase:* a transaction that adds one and takes its time would make all others wait. *Looking back a minute,
+//! and from the beginning now and then:* late whenever a transaction takes longer, and slow every time.
 
 use std::collections::HashMap;
 
@@ -51,12 +52,11 @@ pub(super) struct Lows {
 #[derive(Debug)]
 struct Known {
     line: Option<Line>,
-    late: i64,
     low: i64,
 }
 
-/// What a question carries: lines, their lows, and how late was then.
-pub(super) type Question = (Vec<i32>, Vec<i64>, Vec<i64>);
+/// What a question carries: lines, and their lows.
+pub(super) type Question = (Vec<i32>, Vec<i64>);
 
 impl Lows {
     /// Lines whose names are not known are not mentioned: the answer to an exchange then names them.
@@ -66,21 +66,19 @@ impl Lows {
         for (line, known) in known {
             question.0.push(*line);
             question.1.push(known.low);
-            question.2.push(known.late);
         }
         question
     }
 
     /// The answer of a look in which `oldest` was the least number in progress.
-    pub(super) fn learn(&mut self, lines: &[i32], lates: &[i64], firsts: &[Option<i64>], oldest: i64) {
+    pub(super) fn learn(&mut self, lines: &[i32], firsts: &[Option<i64>], oldest: i64) {
         if let Some((began, _)) = self.open.take_if(|(_, number)| *number < oldest) {
             self.settled = Some(began);
         }
         let settled = self.settled.unwrap_or(i64::MIN);
-        for ((line, late), first) in lines.iter().zip(lates).zip(firsts) {
+        for (line, first) in lines.iter().zip(firsts) {
             let low = first.unwrap_or(i64::MAX).min(settled);
-            let known = self.lines.entry(*line).or_insert(Known { line: None, late: *late, low });
-            (known.late, known.low) = (*late, low);
+            self.lines.entry(*line).or_insert(Known { line: None, low }).low = low;
         }
     }
 
@@ -90,7 +88,7 @@ impl Lows {
     }
 
     pub(super) fn name(&mut self, id: i32, line: Line) {
-        self.lines.entry(id).or_insert(Known { line: None, late: -1, low: i64::MIN }).line = Some(line);
+        self.lines.entry(id).or_insert(Known { line: None, low: i64::MIN }).line = Some(line);
     }
 
     pub(super) fn line(&self, id: i32) -> Option<&Line> {
@@ -115,18 +113,18 @@ mod tests {
     #[test]
     fn nothing_is_left_out_before_the_transactions_of_then_are_over() {
         let mut lows = named();
-        lows.learn(&[1], &[0], &[Some(500)], 10);
+        lows.learn(&[1], &[Some(500)], 10);
         assert_eq!(low(&lows), i64::MIN, "nothing is known of those in progress");
         lows.note(400, 10);
-        lows.learn(&[1], &[0], &[Some(500)], 10);
+        lows.learn(&[1], &[Some(500)], 10);
         assert_eq!(low(&lows), i64::MIN, "number 10 itself is in progress");
-        lows.learn(&[1], &[0], &[Some(500)], 11);
+        lows.learn(&[1], &[Some(500)], 11);
         assert_eq!(low(&lows), 400);
         lows.note(450, 12);
         lows.note(460, 13);
-        lows.learn(&[1], &[0], &[Some(430)], 13);
+        lows.learn(&[1], &[Some(430)], 13);
         assert_eq!(low(&lows), 430, "something waits");
-        lows.learn(&[1], &[0], &[None], 14);
+        lows.learn(&[1], &[None], 14);
         assert_eq!(low(&lows), 450);
     }
 }

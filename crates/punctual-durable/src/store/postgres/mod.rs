@@ -52,11 +52,12 @@ mod tally;
 mod tls;
 mod url;
 
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use self::accept::{ACCEPT, Columns};
+use self::accept::{ACCEPT, Columns, LineName, make_lines};
 use self::bell::Bell;
 use self::pool::{Pool, Repeat};
 use self::session::{Answer, Fault, Server, Session};
@@ -76,6 +77,9 @@ use crate::transfer::{Cargo, Imported};
 
 /// Connections for those who are no nodes.
 const CONNECTIONS: usize = 4;
+
+/// Lines that are remembered.
+const MOST_LINES: usize = 10_000;
 
 /// Who enqueues something that is due within this time lets others know.
 const SOON: Duration = Duration::from_secs(1);
@@ -100,6 +104,8 @@ pub struct PostgresStore {
     node: Pool,
     others: Pool,
     bell: Bell,
+    /// Lines that exist: those to which callers have enqueued in transactions of their own.
+    lines: Mutex<HashSet<LineName>>,
 }
 
 impl PostgresStore {
@@ -128,7 +134,8 @@ impl PostgresStore {
     fn start(url: &str, time: Option<Arc<dyn TimeSource>>) -> Result<Self> {
         let server = Arc::new(Server::new(Address::parse(url)?)?);
         let (node, others) = (Pool::new(Arc::clone(&server), 1), Pool::new(Arc::clone(&server), CONNECTIONS));
-        let store = Self { bell: Bell::new(Arc::clone(&server)), server, time, node, others };
+        let (bell, lines) = (Bell::new(Arc::clone(&server)), Mutex::default());
+        let store = Self { server, time, node, others, bell, lines };
         store.others.call("cannot set up", Repeat::Yes, |session| {
             schema::open(session)?;
             let sent = session.server.clock.local();
@@ -184,6 +191,11 @@ impl PostgresStore {
     ) -> Result<Vec<Enqueued>> {
         jobs.iter().try_for_each(NewJob::check)?;
         let (columns, moment) = (Columns::of(&jobs), self.moment());
+        if let Some(lines) = self.new_lines(&columns) {
+            let made = lines.clone();
+            self.write(move |session| make_lines(session, &lines))?;
+            self.remember(made);
+        }
         let mut accept = || {
             let mut inner = transaction.savepoint("punctual_enqueue")?;
             let rows = inner.query(ACCEPT, &columns.params(&moment))?;
@@ -215,6 +227,12 @@ impl PostgresStore {
     ) -> Result<Vec<Enqueued>> {
         jobs.iter().try_for_each(NewJob::check)?;
         let (columns, moment) = (Columns::of(&jobs), self.moment());
+        if let Some(lines) = self.new_lines(&columns) {
+            let made = lines.clone();
+            let make = move |session: &mut Session| make_lines(session, &lines);
+            self.others.call_async("cannot write to", Repeat::Yes, make).await?;
+            self.remember(made);
+        }
         let accept = async {
             let inner = transaction.savepoint("punctual_enqueue").await?;
             let rows = inner.query(ACCEPT, &columns.params(&moment)).await?;
@@ -222,6 +240,22 @@ impl PostgresStore {
         };
         let rows = accept.await.map_err(|error| self.refused(error))?;
         Ok(columns.answers(&rows))
+    }
+
+    /// Lines that may not exist yet. If the transaction of a caller made one, all others who want it would wait until that
+    /// ends: so they are made before.
+    fn new_lines(&self, columns: &Columns<'_>) -> Option<Vec<LineName>> {
+        let known = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let new: Vec<LineName> = columns.lines().into_iter().filter(|line| !known.contains(line)).collect();
+        (!new.is_empty()).then_some(new)
+    }
+
+    fn remember(&self, lines: Vec<LineName>) {
+        let mut known = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() > MOST_LINES {
+            known.clear();
+        }
+        known.extend(lines);
     }
 
     fn refused(&self, error: postgres::Error) -> crate::error::Error {

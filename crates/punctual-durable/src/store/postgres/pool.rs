@@ -92,6 +92,21 @@ impl Pool {
             .unwrap_or_else(|_| Err(Error::broken(format!("{what} a database: the call panicked"))))
     }
 
+    /// As [`call`](Self::call), without blocking.
+    pub(super) async fn call_async<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        repeat: Repeat,
+        mut work: impl FnMut(&mut Session) -> Answer<T> + Send + 'static,
+    ) -> Result<T> {
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let call: Call = Box::new(move |desk| {
+            let _ = answer.send(desk.serve(what, repeat, &mut work));
+        });
+        self.put(call)?;
+        answered.await.unwrap_or_else(|_| Err(Error::broken(format!("{what} a database: the call panicked"))))
+    }
+
     fn put(&self, call: Call) -> Result<()> {
         let mut state = self.shared.lock();
         state.calls.push_back(call);

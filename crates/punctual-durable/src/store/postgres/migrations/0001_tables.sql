@@ -26,9 +26,8 @@ CREATE TABLE punctual.line (
     queue text COLLATE "C" NOT NULL,
     kind  text COLLATE "C" NOT NULL,
     lane  smallint NOT NULL,      -- 0 urgent, 1 normal, 2 low, 3 background
-    late  bigint NOT NULL DEFAULT 0, -- grows when a job comes to wait here that was due before
     UNIQUE (queue, kind, lane)
-) WITH (fillfactor = 50);
+);
 
 CREATE SEQUENCE punctual.job_id;
 
@@ -50,6 +49,7 @@ CREATE TABLE punctual.job (
     owner        bigint,
     claimed      bigint,
     cancel       boolean NOT NULL DEFAULT false, -- its owner has been asked to stop
+    late         boolean NOT NULL DEFAULT false, -- it was due before it came to wait
     created      bigint NOT NULL,
     max_attempts bigint NOT NULL,
     max_crashes  bigint NOT NULL,
@@ -64,6 +64,8 @@ CREATE TABLE punctual.job (
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);
 
 CREATE INDEX job_waiting ON punctual.job (line, due, id);
+-- Nobody looks for what is due from the beginning of a line: those that would be overlooked are here.
+CREATE INDEX job_late ON punctual.job (line, due, id) WHERE late;
 CREATE UNIQUE INDEX job_uniq ON punctual.job (uniq) WHERE uniq IS NOT NULL;
 CREATE INDEX job_series ON punctual.job (series) WHERE series IS NOT NULL;
 CREATE INDEX job_parent ON punctual.job (parent) WHERE parent IS NOT NULL;

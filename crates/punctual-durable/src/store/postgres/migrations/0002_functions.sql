@@ -42,15 +42,12 @@ BEGIN
     FOR place IN 1 .. cardinality(queues) LOOP
         lines := lines || punctual.line_of(queues[place], kinds[place], lanes[place]);
     END LOOP;
-    UPDATE punctual.line l SET late = late + 1 WHERE l.id IN (
-        SELECT lines[n.place] FROM unnest(places, relative, dues) n (place, relative, due)
-        WHERE NOT n.relative AND n.due < at_moment);
     IF uniqs IS NULL THEN
         RETURN QUERY
-        INSERT INTO punctual.job (due, line, on_lost, created, max_attempts, max_crashes, timeout, nominal, parent,
+        INSERT INTO punctual.job (due, late, line, on_lost, created, max_attempts, max_crashes, timeout, nominal, parent,
             series, follow, payload)
-        SELECT CASE WHEN n.relative THEN punctual.later(at_moment, n.due) ELSE n.due END, lines[n.place], n.on_lost,
-            at_moment, n.max_attempts, n.max_crashes, n.timeout, n.nominal, n.parent, n.series, n.follow, n.payload
+        SELECT CASE WHEN n.relative THEN punctual.later(at_moment, n.due) ELSE n.due END,
+            NOT n.relative AND n.due < at_moment, lines[n.place], n.on_lost, at_moment, n.max_attempts, n.max_crashes, n.timeout, n.nominal, n.parent, n.series, n.follow, n.payload
         FROM unnest(places, relative, dues, payloads, most_attempts, most_crashes, on_losts, timeouts, serieses,
             nominals, parents, follows)
             n (place, relative, due, payload, max_attempts, max_crashes, on_lost, timeout, series, nominal, parent, follow)
@@ -73,11 +70,9 @@ BEGIN
                         RAISE EXCEPTION 'the unique key % belongs to job %', to_json(new.uniq), old.id
                             USING ERRCODE = 'PU001';
                     ELSIF new.policy = 2 AND old.state = 0 THEN
-                        UPDATE punctual.job j SET due = accept.due, payload = new.payload, follow = new.follow,
+                        UPDATE punctual.job j SET due = accept.due, late = accept.due < at_moment, payload = new.payload, follow = new.follow,
                             version = j.version + 1
                         WHERE j.id = old.id RETURNING j.version INTO version;
-                        UPDATE punctual.line l SET late = late + 1 WHERE accept.due < at_moment
-                            AND l.id = (SELECT j.line FROM punctual.job j WHERE j.id = old.id);
                         how := 2;
                     ELSE
                         how := 1;
@@ -85,9 +80,9 @@ BEGIN
                     EXIT;
                 END IF;
             END IF;
-            INSERT INTO punctual.job (due, line, on_lost, created, max_attempts, max_crashes, timeout, nominal, parent,
-                uniq, series, follow, payload)
-            VALUES (accept.due, lines[new.place], new.on_lost, at_moment, new.max_attempts, new.max_crashes, new.timeout,
+            INSERT INTO punctual.job (due, late, line, on_lost, created, max_attempts, max_crashes, timeout, nominal,
+                parent, uniq, series, follow, payload)
+            VALUES (accept.due, accept.due < at_moment, lines[new.place], new.on_lost, at_moment, new.max_attempts, new.max_crashes, new.timeout,
                 new.nominal, new.parent, new.uniq, new.series, new.follow, new.payload)
             ON CONFLICT (uniq) WHERE uniq IS NOT NULL DO NOTHING RETURNING job.id INTO id;
             IF FOUND THEN
@@ -113,11 +108,7 @@ BEGIN
     WHERE n.failure IS NOT NULL
     ON CONFLICT (job, fence) DO UPDATE SET attempt = excluded.attempt, at = excluded.at, message = excluded.message;
 
-    UPDATE punctual.line l SET late = late + 1 WHERE l.id IN (
-        SELECT j.line FROM unnest(ids, states, dues) n (id, state, due) JOIN punctual.job j ON j.id = n.id
-        WHERE n.state = 0 AND n.due < moment);
-
-    UPDATE punctual.job j SET state = 0, due = n.due, attempt = n.attempt, crashes = n.crashes,
+    UPDATE punctual.job j SET state = 0, due = n.due, late = n.due < moment, attempt = n.attempt, crashes = n.crashes,
         note = coalesce(n.note, j.note), version = j.version + 1, cancel = false,
         owner = CASE WHEN forget_owner THEN NULL ELSE j.owner END
     FROM unnest(ids, states, dues, attempts, crashed, notes) n (id, state, due, attempt, crashes, note)
@@ -184,21 +175,21 @@ BEGIN
     END LOOP;
 END $$;
 
--- The lines of these kinds whose queues are not paused: with the instant before which nothing waits there, as far as the
--- caller knows, and when the first job is due that does wait. `known`: whether the caller has named the line.
-CREATE FUNCTION punctual.lines(kinds text[], low_lines integer[], lows bigint[], lates bigint[])
-RETURNS TABLE (line integer, queue text, kind text, lane smallint, most bigint, late bigint, low bigint, first bigint,
-    known boolean)
+-- The lines of these kinds whose queues are not paused: with the instant before which nothing waits there, and when the
+-- first job is due that does wait. `known`: whether the caller has named the line.
+CREATE FUNCTION punctual.lines(kinds text[], low_lines integer[], lows bigint[])
+RETURNS TABLE (line integer, queue text, kind text, lane smallint, most bigint, low bigint, first bigint, known boolean)
 LANGUAGE sql STABLE AS $$
-    SELECT l.id, l.queue, l.kind, l.lane, q.most, l.late, w.low,
+    SELECT l.id, l.queue, l.kind, l.lane, q.most, w.low,
         (SELECT j.due FROM punctual.job j WHERE j.line = l.id AND j.due >= w.low AND j.state = 0
          ORDER BY j.due, j.id LIMIT 1),
         l.id = ANY (low_lines)
     FROM punctual.line l
     JOIN punctual.queue q ON q.name = l.queue AND q.paused_at IS NULL
-    CROSS JOIN LATERAL (SELECT coalesce(
-        (SELECT u.low FROM unnest(low_lines, lows, lates) u (line, low, late) WHERE u.line = l.id AND u.late = l.late),
-        -9223372036854775808) AS low) w
+    CROSS JOIN LATERAL (SELECT least(
+        coalesce((SELECT u.low FROM unnest(low_lines, lows) u (line, low) WHERE u.line = l.id), -9223372036854775808),
+        (SELECT j.due FROM punctual.job j WHERE j.line = l.id AND j.late AND j.state = 0
+         ORDER BY j.due, j.id LIMIT 1)) AS low OFFSET 0) w
     WHERE l.kind = ANY (kinds)
 $$;
 
@@ -214,10 +205,10 @@ $$;
 -- without an id: what is known of the lines, when the first after those is due, whether any is before, the oldest
 -- transaction in progress and the time.
 CREATE FUNCTION punctual.peek(
-    moment bigint, kinds text[], since bigint, until bigint, most bigint, low_lines integer[], lows bigint[], lates bigint[]
+    moment bigint, kinds text[], since bigint, until bigint, most bigint, low_lines integer[], lows bigint[]
 ) RETURNS TABLE (
     id bigint, version bigint, due bigint, lane smallint,
-    lines integer[], line_lates bigint[], firsts bigint[], next bigint, overdue boolean, oldest bigint, now bigint
+    lines integer[], firsts bigint[], next bigint, overdue boolean, oldest bigint, now bigint
 ) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
@@ -230,17 +221,17 @@ DECLARE
     rooms bigint[];
     limited boolean;
 BEGIN
-    SELECT array_agg(l.line), array_agg(l.late), array_agg(l.first) INTO lines, line_lates, firsts
-    FROM punctual.lines(kinds, low_lines, lows, lates) l;
+    SELECT array_agg(l.line), array_agg(l.first) INTO lines, firsts
+    FROM punctual.lines(kinds, low_lines, lows) l;
     SELECT array_agg(s.line), array_agg(s.queue), array_agg(s.lane), array_agg(s.low), array_agg(s.first),
         array_agg(s.room), coalesce(bool_or(s.room IS NOT NULL), false)
     INTO open_lines, open_queues, open_lanes, open_lows, open_firsts, rooms, limited
     FROM (SELECT l.*, CASE WHEN l.most IS NOT NULL THEN punctual.room(l.queue, l.most) END AS room
-          FROM punctual.lines(kinds, low_lines, lows, lates) l) s
+          FROM punctual.lines(kinds, low_lines, lows) l) s
     WHERE s.first IS NOT NULL AND coalesce(s.room, 1) > 0;
     IF limited THEN
         RETURN QUERY
-        SELECT s.id, s.version, s.due, s.lane, NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint,
+        SELECT s.id, s.version, s.due, s.lane, NULL::integer[], NULL::bigint[], NULL::bigint,
             NULL::boolean, NULL::bigint, NULL::bigint
         FROM (SELECT w.*, u.lane, u.room, row_number() OVER (PARTITION BY u.queue ORDER BY u.lane, w.due, w.id) AS nth
               FROM unnest(open_lines, open_queues, open_lanes, open_lows, open_firsts, rooms)
@@ -253,7 +244,7 @@ BEGIN
         ORDER BY s.due, s.id LIMIT most + 1;
     ELSE
         RETURN QUERY
-        SELECT w.id, w.version, w.due, u.lane, NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint,
+        SELECT w.id, w.version, w.due, u.lane, NULL::integer[], NULL::bigint[], NULL::bigint,
             NULL::boolean, NULL::bigint, NULL::bigint
         FROM unnest(open_lines, open_lanes, open_lows, open_firsts) u (line, lane, low, first)
         CROSS JOIN LATERAL (SELECT j.id, j.version, j.due FROM punctual.job j
@@ -284,12 +275,12 @@ END $$;
 -- that nobody knows is taken for one that was.
 CREATE FUNCTION punctual.exchange(
     me bigint, moment bigint, tidy boolean, keep boolean, done_ids bigint[], done_fences bigint[], claim_ids bigint[],
-    claim_versions bigint[], sweep bigint, kinds text[], low_lines integer[], lows bigint[], lates bigint[]
+    claim_versions bigint[], sweep bigint, kinds text[], low_lines integer[], lows bigint[]
 ) RETURNS TABLE (
     id bigint, line integer, due bigint, version bigint, attempt integer, crashes integer, max_attempts bigint,
     max_crashes bigint, on_lost smallint, timeout bigint, uniq text, created bigint, fence bigint, claimed bigint,
     cancel boolean, note bytea, payload bytea, series text, nominal bigint, parent bigint, follow text,
-    answers smallint[], lines integer[], line_lates bigint[], firsts bigint[], queues text[], line_kinds text[],
+    answers smallint[], lines integer[], firsts bigint[], queues text[], line_kinds text[],
     lanes smallint[], drained boolean, crowded boolean, began bigint, number bigint, oldest bigint, now bigint
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -356,12 +347,12 @@ BEGIN
     IF lease_until > at_moment AND (cardinality(claim_ids) > 0 OR sweep > 0) THEN
         -- Not after the lines have been looked at: see `low.rs`.
         oldest := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
-        SELECT array_agg(l.line), array_agg(l.late), array_agg(l.first), array_agg(l.queue), array_agg(l.lane),
+        SELECT array_agg(l.line), array_agg(l.first), array_agg(l.queue), array_agg(l.lane),
             array_agg(l.low), coalesce(bool_or(l.most IS NOT NULL), false),
             array_agg(CASE WHEN l.known THEN NULL ELSE l.queue END),
             array_agg(CASE WHEN l.known THEN NULL ELSE l.kind END)
-        INTO lines, line_lates, firsts, line_queues, line_lanes, line_lows, limited, queues, line_kinds
-        FROM punctual.lines(kinds, low_lines, lows, lates) l;
+        INTO lines, firsts, line_queues, line_lanes, line_lows, limited, queues, line_kinds
+        FROM punctual.lines(kinds, low_lines, lows) l;
         lanes := line_lanes;
 
         IF limited THEN
@@ -394,7 +385,7 @@ BEGIN
                 FROM unnest(tids) WITH ORDINALITY c (tid, place) WHERE j.ctid = c.tid
                 RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, j.on_lost,
                     j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series, j.nominal,
-                    j.parent, j.follow, NULL::smallint[], NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::text[],
+                    j.parent, j.follow, NULL::smallint[], NULL::integer[], NULL::bigint[], NULL::text[],
                     NULL::text[], NULL::smallint[], NULL::boolean, NULL::boolean, NULL::bigint, NULL::bigint,
                     NULL::bigint, NULL::bigint;
                 IF limited THEN
@@ -452,7 +443,7 @@ BEGIN
                     FROM unnest(tids) WITH ORDINALITY c (tid, place) WHERE j.ctid = c.tid
                     RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes,
                         j.on_lost, j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series,
-                        j.nominal, j.parent, j.follow, NULL::smallint[], NULL::integer[], NULL::bigint[], NULL::bigint[],
+                        j.nominal, j.parent, j.follow, NULL::smallint[], NULL::integer[], NULL::bigint[],
                         NULL::text[], NULL::text[], NULL::smallint[], NULL::boolean, NULL::boolean, NULL::bigint,
                         NULL::bigint, NULL::bigint, NULL::bigint;
                 END IF;
@@ -480,3 +471,16 @@ BEGIN
     now := coalesce(moment, punctual.clock());
     RETURN NEXT;
 END $$;
+
+-- Whoever forgets a node that holds jobs would leave them claimed for ever.
+CREATE FUNCTION punctual.keep_holder() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM unnest(OLD.held) h (id)
+               JOIN punctual.job j ON j.id = h.id AND j.owner = OLD.id AND j.state = 1) THEN
+        RAISE EXCEPTION 'node % holds jobs, which nobody would rescue without it', OLD.id
+            USING HINT = 'When its lease is over, they are rescued, and it is forgotten.';
+    END IF;
+    RETURN OLD;
+END $$;
+
+CREATE TRIGGER keep_holder BEFORE DELETE ON punctual.node FOR EACH ROW EXECUTE FUNCTION punctual.keep_holder();

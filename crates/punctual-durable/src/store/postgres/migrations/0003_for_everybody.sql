@@ -74,6 +74,10 @@ BEGIN
         RAISE EXCEPTION 'max_attempts % or max_crashes % makes no sense', max_attempts, max_crashes
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    -- `due => now()` is when this transaction began, and means at once.
+    IF due BETWEEN transaction_timestamp() AND clock_timestamp() THEN
+        due := NULL;
+    END IF;
     SELECT a.id, a.due INTO accepted FROM punctual.accept(
         NULL, ARRAY[queue], ARRAY[kind], ARRAY[lane_number], '{1}', ARRAY[due IS NULL],
         ARRAY[CASE WHEN due IS NULL THEN greatest(extract(epoch FROM coalesce(delay, '0')) * 1000000, 0)::bigint
@@ -102,8 +106,9 @@ BEGIN
         RETURN 'requested';
     ELSIF job.series IS NOT NULL THEN
         -- A node takes it, finds that it is to be cancelled, and lets the schedule go on.
-        UPDATE punctual.job j SET cancel = true, due = least(j.due, at_moment), version = j.version + 1 WHERE j.id = job_id;
-        UPDATE punctual.line l SET late = l.late + 1 WHERE l.id = job.line;
+        UPDATE punctual.job j SET cancel = true, due = least(j.due, at_moment), late = j.late OR j.due < at_moment,
+            version = j.version + 1
+        WHERE j.id = job_id;
         PERFORM punctual.ring(at_moment);
         RETURN 'requested';
     END IF;
@@ -117,17 +122,15 @@ CREATE FUNCTION punctual.reschedule(job_id bigint, new_due timestamptz) RETURNS 
 DECLARE
     at_moment bigint := punctual.moment();
     instant bigint := punctual.instant(new_due);
-    of_line integer;
 BEGIN
     IF new_due IS NULL THEN
         RAISE EXCEPTION 'a job is due at some time' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    UPDATE punctual.job j SET due = instant, version = j.version + 1 WHERE j.id = job_id AND j.state = 0
-    RETURNING j.line INTO of_line;
+    UPDATE punctual.job j SET due = instant, late = instant < at_moment, version = j.version + 1
+    WHERE j.id = job_id AND j.state = 0;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    UPDATE punctual.line l SET late = l.late + 1 WHERE l.id = of_line AND instant < at_moment;
     PERFORM punctual.ring(instant);
     RETURN true;
 END $$;
