@@ -187,3 +187,18 @@ fn runs_that_may_overlap_have_the_head_start_of_their_task() {
     assert_eq!(log.entries(), ["urgent", "plain"]);
     finish(&pool);
 }
+
+/// Whatever comes after it, with a name or a plan of its own.
+#[test]
+fn a_head_start_is_not_forgotten_when_other_tasks_come_in() {
+    let (pool, clock, gate) = held();
+    let log = Log::new();
+    drop(pool.task(log.body("urgent")).after(SECOND).priority(ahead(60)).start().unwrap());
+    drop(pool.task(log.body("named")).name("plain").start().unwrap());
+    drop(pool.task(log.body("limited")).timeout(HOUR).start().unwrap());
+    clock.jump(2 * SECOND);
+    gate.open();
+    clock.wait_until_idle();
+    assert_eq!(log.entries(), ["urgent", "named", "limited"]);
+    finish(&pool);
+}
