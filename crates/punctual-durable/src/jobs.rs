@@ -116,6 +116,14 @@ fn open(url: &str) -> Result<Arc<dyn Store>> {
         }
         #[cfg(feature = "postgres")]
         Some(("postgres" | "postgresql", _)) => Ok(Arc::new(crate::store::PostgresStore::open(url)?)),
+        #[cfg(not(feature = "sqlite"))]
+        Some(("sqlite", _)) => {
+            Err(Error::invalid("jobs in a file need the feature \"sqlite\" of punctual-durable"))
+        }
+        #[cfg(not(feature = "postgres"))]
+        Some(("postgres" | "postgresql", _)) => {
+            Err(Error::invalid("jobs in PostgreSQL need the feature \"postgres\" of punctual-durable"))
+        }
         Some((scheme, _)) => Err(Error::invalid(format!("no store is called {scheme:?}"))),
         None => Err(Error::invalid(format!("{url:?} names no store: sqlite:jobs.db would"))),
     }

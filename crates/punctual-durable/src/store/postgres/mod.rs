@@ -113,7 +113,7 @@ impl PostgresStore {
     ///
     /// The URL is as for other programs: `postgres://user:password@host:port/database`, with `sslmode` (`disable`, `prefer`,
     /// `require`, `verify-ca`, `verify-full`), `sslrootcert`, `connect_timeout` and the like as parameters. PostgreSQL 14 or
-    /// later is needed.
+    /// later is needed, and sessions: behind a pooler that gives each transaction another one it does not work.
     ///
     /// # Errors
     /// If the URL makes no sense; the server cannot be reached, does not let us in, or does not show a certificate that is

@@ -212,7 +212,11 @@ CREATE FUNCTION punctual.peek(
 ) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
-    -- Of the lines that have room.
+    line_queues text[];
+    line_lanes smallint[];
+    line_lows bigint[];
+    line_mosts bigint[];
+    -- Of the lines where something waits and there is room.
     open_lines integer[];
     open_queues text[];
     open_lanes smallint[];
@@ -221,14 +225,18 @@ DECLARE
     rooms bigint[];
     limited boolean;
 BEGIN
-    SELECT array_agg(l.line), array_agg(l.first) INTO lines, firsts
+    SELECT array_agg(l.line), array_agg(l.first), array_agg(l.queue), array_agg(l.lane), array_agg(l.low),
+        array_agg(l.most)
+    INTO lines, firsts, line_queues, line_lanes, line_lows, line_mosts
     FROM punctual.lines(kinds, low_lines, lows) l;
     SELECT array_agg(s.line), array_agg(s.queue), array_agg(s.lane), array_agg(s.low), array_agg(s.first),
         array_agg(s.room), coalesce(bool_or(s.room IS NOT NULL), false)
     INTO open_lines, open_queues, open_lanes, open_lows, open_firsts, rooms, limited
     FROM (SELECT l.*, CASE WHEN l.most IS NOT NULL THEN punctual.room(l.queue, l.most) END AS room
-          FROM punctual.lines(kinds, low_lines, lows) l) s
-    WHERE s.first IS NOT NULL AND coalesce(s.room, 1) > 0;
+          FROM unnest(lines, line_queues, line_lanes, line_lows, firsts, line_mosts)
+              l (line, queue, lane, low, first, most)
+          WHERE l.first IS NOT NULL) s
+    WHERE coalesce(s.room, 1) > 0;
     IF limited THEN
         RETURN QUERY
         SELECT s.id, s.version, s.due, s.lane, NULL::integer[], NULL::bigint[], NULL::bigint,
