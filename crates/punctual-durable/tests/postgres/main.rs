@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_durable::{Exchange, Exchanged, NewJob, NodeId, PostgresStore, Report, Store, Tenure, Verdict};
-use punctual_testbed::Postgres;
+use punctual_testbed::{Postgres, Settings};
 
 const LEASE: Duration = Duration::from_secs(600);
 
@@ -22,14 +22,21 @@ fn work() -> NewJob {
     NewJob::new("work", "{}")
 }
 
-/// A database of one's own on the shared server.
+/// A database of one's own, on the shared server or on another.
 struct Database {
     url: String,
+    server: Option<Postgres>,
 }
 
 impl Database {
     fn new() -> Self {
-        Self { url: Postgres::shared().fresh_database() }
+        Self { url: Postgres::shared().fresh_database(), server: None }
+    }
+
+    /// On a server where nobody else does anything.
+    fn alone() -> Self {
+        let server = Postgres::start(Settings::fast());
+        Self { url: server.fresh_database(), server: Some(server) }
     }
 
     fn open(&self) -> Arc<PostgresStore> {
@@ -43,7 +50,7 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if !std::thread::panicking() && self.server.is_none() {
             Postgres::shared().drop_database(&self.url);
         }
     }

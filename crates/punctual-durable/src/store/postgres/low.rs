@@ -19,8 +19,8 @@
 //!   were drawn after that time. When a look finds no number in progress that is not greater, then what it cannot see is not
 //!   due before `began` either.
 //!
-//! So `low` is the lesser of `first` and the last such `began`. A transaction that writes and does not end holds it back,
-//! which costs time and nothing else; one that only reads has no number, and does not.
+//! So `low` is the lesser of `first` and the last such `began`. A transaction that writes, in any database of the server,
+//! and does not end holds it back, which costs time and nothing else; one that only reads has no number, and does not.
 //!
 //! # Paths not taken
 //! *In a row of the line:* every look would write there, and nodes would wait for each other. *A counter in the line that
