@@ -27,7 +27,12 @@ impl Node {
             task: None,
             flying: false,
         };
-        self.lock().held.insert(job.id, held);
+        let mut state = self.lock();
+        // After a lease that lapsed, an attempt may still run here that nobody counts on any more.
+        let old = state.held.insert(job.id, held);
+        state.flying -= usize::from(old.as_ref().is_some_and(|old| old.flying));
+        drop(state);
+        drop(old);
         self.launch(Attempt::new(Arc::clone(self), job, signal));
     }
 
@@ -126,7 +131,8 @@ impl Node {
     pub(super) fn report(&self, report: Outgoing) {
         let store_now = self.store.now();
         let mut state = self.lock();
-        let held = state.held.remove(&report.job.id);
+        let mine = state.held.get(&report.job.id).is_some_and(|held| held.fence == report.job.fence);
+        let held = if mine { state.held.remove(&report.job.id) } else { None };
         state.flying -= usize::from(held.as_ref().is_some_and(|held| held.flying));
         // Others wait for it: the next occurrence, the next of the chain.
         let job = &report.job;

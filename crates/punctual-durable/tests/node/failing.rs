@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use punctual::ManualClock;
 use punctual_durable::{
-    Done, Enqueued, Error, Exchange, Filter, JobContext, JobId, JobState, MemoryStore, NewJob, NodeId, Store,
-    TimeSource, Timestamp,
+    Done, Enqueued, Error, Event, Exchange, Filter, JobContext, JobId, JobState, MemoryStore, NewJob, NodeId,
+    Stop, Store, TimeSource, Timestamp,
 };
 
 use crate::bench::{Bench, Mail, SECOND, gated, mail, recorder};
@@ -20,7 +21,7 @@ fn a_node_that_cannot_renew_asks_for_nothing_once_its_lease_is_over() {
     let (handler, calls) = recorder(&bench.clock);
     let jobs = bench.on(flaky.clone()).handle("mail", handler).start().unwrap();
     bench.clock.wait_until_idle();
-    flaky.refuse_renewals();
+    flaky.refuse_renewals(true);
     bench.clock.advance(599 * SECOND);
     assert_eq!(flaky.claims(), 1, "the first sweep");
     jobs.enqueue(mail("a")).send().unwrap();
@@ -51,6 +52,45 @@ fn the_jobs_of_a_node_that_went_silent_are_run_by_another() {
     assert_eq!(calls.try_iter().count(), 1);
     let record = bench.store.job(id).unwrap().unwrap();
     assert_eq!((record.state, record.crashes, record.attempt), (JobState::Done, 1, 1));
+    bench.end(jobs);
+}
+
+/// The fence tells them apart, here and in the store.
+#[test]
+fn an_attempt_from_before_the_lease_lapsed_does_not_pass_for_the_one_after() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (say, said) = channel();
+    let handler = move |_: Mail, cx: &JobContext| {
+        let slept = cx.sleep(750 * SECOND);
+        say.send(slept.err())?;
+        slept?;
+        Ok(Done)
+    };
+    let stale = Arc::new(AtomicU32::new(0));
+    let count = stale.clone();
+    let observe = move |event: &Event<'_>| {
+        count.fetch_add(u32::from(matches!(event, Event::Stale { .. })), Ordering::SeqCst);
+    };
+    let jobs = bench.on(flaky.clone()).observe(observe).handle("mail", handler).start().unwrap();
+    let id = jobs.enqueue(mail("a")).send().unwrap().id();
+    bench.clock.wait_until_idle();
+    flaky.refuse_renewals(true);
+    bench.clock.advance(700 * SECOND);
+    let ghost = NodeId::random();
+    bench.store.renew(ghost, SECOND).unwrap();
+    assert_eq!(bench.store.rescue(ghost, 9).unwrap().len(), 1, "the lease was over at 600");
+    bench.store.leave(ghost).unwrap();
+    flaky.refuse_renewals(false);
+    // The node has its lease back, and claims the job again, before the first attempt is over.
+    bench.clock.advance(45 * SECOND);
+    assert_eq!((bench.state(id), said.try_iter().count()), (JobState::Claimed, 0));
+    bench.clock.advance(15 * SECOND);
+    assert_eq!((said.try_iter().collect::<Vec<_>>(), stale.load(Ordering::SeqCst)), (vec![None], 1));
+    jobs.cancel(id).unwrap();
+    bench.clock.wait_until_idle();
+    assert_eq!(said.try_iter().collect::<Vec<_>>(), [Some(Stop::Cancelled)], "the second one can be reached");
+    assert_eq!(bench.state(id), JobState::Cancelled);
     bench.end(jobs);
 }
 

@@ -41,8 +41,8 @@ impl Flaky {
         self.mood.lock().unwrap().lose_answer = true;
     }
 
-    pub(crate) fn refuse_renewals(&self) {
-        self.mood.lock().unwrap().no_renewals = true;
+    pub(crate) fn refuse_renewals(&self, refuse: bool) {
+        self.mood.lock().unwrap().no_renewals = refuse;
     }
 
     pub(crate) fn claims(&self) -> u32 {
