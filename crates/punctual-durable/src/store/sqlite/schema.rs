@@ -25,6 +25,13 @@ const BUSY: Duration = Duration::from_secs(5);
 /// Opens a connection that writes, and brings the tables up to date.
 pub(super) fn open(path: &Path) -> Result<Connection> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    // SQLite opens what it may only read for reading, and would fail at the first write.
+    if connection.is_readonly(rusqlite::MAIN_DB).map_err(|error| failed("cannot open", path, error))? {
+        return Err(Error::invalid(format!(
+            "cannot open {}: it may be read, but not written",
+            path.display()
+        )));
+    }
     switch_to_wal(&connection, path)?;
     migrate(&connection, path)?;
     Ok(connection)
