@@ -1,0 +1,26 @@
+//! Where the jobs of one test are kept.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use punctual_durable::{Result, SqliteStore, Store, SystemTimeSource, TimeSource};
+use serde::{Deserialize, Serialize};
+
+/// A store, as it is named to another process.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Place {
+    Sqlite(PathBuf),
+}
+
+impl Place {
+    pub(crate) fn open(&self) -> Result<Arc<dyn Store>> {
+        self.open_with_time(SystemTimeSource::default())
+    }
+
+    /// `time` is what a store goes by that has no clock of its own.
+    pub(crate) fn open_with_time(&self, time: impl TimeSource) -> Result<Arc<dyn Store>> {
+        match self {
+            Self::Sqlite(path) => Ok(Arc::new(SqliteStore::open_with_time(path, time)?)),
+        }
+    }
+}

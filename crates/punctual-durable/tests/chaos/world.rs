@@ -1,0 +1,187 @@
+//! One test's store, processes and side log, from outside: enqueues and looks, as any other process may.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use punctual::{Clock, SystemClock};
+use punctual_durable::{
+    Cadence, Due, Enqueued, Filter, JobId, JobRecord, JobState, Missed, NewJob, NewSchedule, Overlap,
+    ScheduleChange, Store,
+};
+
+use crate::PATIENCE;
+use crate::checker::{self, Evidence, Leave, Row, Seen, Series, Violation};
+use crate::folder::Folder;
+use crate::fuse::Point;
+use crate::node::Node;
+use crate::place::Place;
+use crate::program::{Act, Orders, Work};
+use crate::side_log::{Entry, SideLog};
+
+/// The schedule of a world, if it has one.
+const SERIES: &str = "tick";
+const PERIOD: Duration = Duration::from_millis(7);
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) folder: Folder,
+    pub(crate) place: Place,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) leave: Leave,
+    log: SideLog,
+    lines: Receiver<String>,
+    pub(crate) sender: Sender<String>,
+    series_start: Option<i64>,
+}
+
+impl World {
+    pub(crate) fn sqlite() -> Self {
+        let folder = Folder::new();
+        let place = Place::Sqlite(folder.file("jobs.db"));
+        Self::new(folder, place)
+    }
+
+    pub(crate) fn new(folder: Folder, place: Place) -> Self {
+        let (store, log) = (place.open().unwrap(), SideLog::open(&folder.file("side.log")));
+        let (sender, lines) = channel();
+        Self { folder, place, store, leave: Leave::default(), log, lines, sender, series_start: None }
+    }
+
+    pub(crate) fn orders(&self) -> Orders {
+        Orders {
+            place: self.place.clone(),
+            log: self.log.path().to_owned(),
+            fuse: None,
+            lease: Duration::from_secs(2),
+            ahead: 0,
+            lies: false,
+            file_size: None,
+        }
+    }
+
+    pub(crate) fn spawn(&self) -> Node {
+        Node::spawn(&self.orders(), &self.sender)
+    }
+
+    /// With a short lease, so that it soon comes by every point.
+    pub(crate) fn spawn_fused(&self, point: Point, nth: u32) -> Node {
+        let lease = Duration::from_millis(100);
+        Node::spawn(&Orders { fuse: Some((point, nth)), lease, ..self.orders() }, &self.sender)
+    }
+
+    pub(crate) fn job(act: Act) -> NewJob {
+        let mut job = NewJob::new("work", serde_json::to_string(&Work { act }).unwrap());
+        (job.limits.max_crashes, job.limits.max_attempts) = (u32::MAX, u32::MAX);
+        job
+    }
+
+    /// What the store acknowledges goes into the side log.
+    pub(crate) fn enqueue(&self, jobs: Vec<NewJob>) -> Vec<JobId> {
+        let ids: Vec<JobId> = self.store.enqueue(jobs).unwrap().into_iter().map(Enqueued::id).collect();
+        ids.iter().for_each(|id| self.log.write(&Entry::accepted(*id)));
+        ids
+    }
+
+    /// Jobs due within 20 ms, some of which enqueue others.
+    pub(crate) fn enqueue_some(&self, count: usize) {
+        let job = |n: usize| {
+            let job = Self::job(if n % 7 == 3 { Act::Spawn } else { Act::Plain });
+            job.due(Due::After(Duration::from_millis(fastrand::u64(..20))))
+        };
+        self.enqueue((0..count).map(job).collect());
+    }
+
+    /// Something that happens every few milliseconds, each time once, however long nobody was there.
+    pub(crate) fn start_series(&mut self) {
+        let mut schedule = NewSchedule::new(SERIES, Cadence::Every(PERIOD), Self::job(Act::Plain));
+        let start = self.store.now().after(PERIOD);
+        (schedule.start, schedule.missed, schedule.overlap) =
+            (Some(start), Missed::all(u32::MAX), Overlap::Allow);
+        self.store.save_schedule(schedule).unwrap();
+        self.series_start = Some(start.as_micros());
+    }
+
+    // ---- waiting
+
+    /// The next line that any process says.
+    pub(crate) fn hear(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("the processes make progress")
+    }
+
+    pub(crate) fn await_line(&self, part: &str) -> String {
+        loop {
+            let line = self.hear();
+            if line.contains(part) {
+                return line;
+            }
+        }
+    }
+
+    /// Waits until so many jobs are over.
+    pub(crate) fn await_records(&self, count: u32) {
+        for _ in 0..count {
+            self.await_line(" is done");
+        }
+    }
+
+    /// Whether nobody says anything of the kind for `time`, by the clock of the machine.
+    pub(crate) fn is_silent(&self, part: &str, time: Duration) -> bool {
+        let clock = SystemClock::new();
+        let end = clock.now().after(time);
+        while clock.now() < end {
+            if self.lines.recv_timeout(end.since(clock.now())).is_ok_and(|line| line.contains(part)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Waits until no job is alive.
+    pub(crate) fn await_all(&mut self) {
+        self.end_series();
+        let some = |state| !self.store.find(&Filter::new().state(state).limit(1)).unwrap().is_empty();
+        while some(JobState::Scheduled) || some(JobState::Claimed) {
+            self.hear();
+        }
+    }
+
+    fn end_series(&self) {
+        if self.series_start.is_some() {
+            let pause = ScheduleChange::Pause("the end".to_owned());
+            assert!(self.store.set_schedule(SERIES, pause).unwrap());
+        }
+    }
+
+    // ---- the verdict
+
+    fn series(&self) -> Option<Series> {
+        let start = self.series_start?;
+        let record = self.store.schedules().unwrap().into_iter().find(|it| it.definition.name == SERIES)?;
+        let next = record.next.expect("a fixed rate has a next time").as_micros();
+        let period = i64::try_from(PERIOD.as_micros()).unwrap();
+        Some(Series { name: SERIES.to_owned(), start, period, next })
+    }
+
+    pub(crate) fn records(&self) -> Vec<JobRecord> {
+        self.store.find(&Filter::new().limit(usize::MAX)).unwrap()
+    }
+
+    pub(crate) fn judge(&self) -> Result<Seen, Vec<Violation>> {
+        checker::check(&Evidence {
+            log: self.log.read(),
+            rows: self.records().iter().map(Row::from).collect(),
+            series: self.series().into_iter().collect(),
+            leave: self.leave,
+        })
+    }
+
+    /// Fails with everything that is wrong.
+    #[track_caller]
+    pub(crate) fn verdict(&self) -> Seen {
+        self.judge().unwrap_or_else(|wrong| {
+            let lines: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+            panic!("{} violations:\n{}", lines.len(), lines.join("\n"))
+        })
+    }
+}
