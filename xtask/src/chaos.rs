@@ -11,7 +11,7 @@ use std::process::ExitCode;
 const PACKAGE: &str = "punctual-durable";
 const TEST: &str = "chaos";
 /// The stores whose nodes can be tormented, and the feature of each.
-const STORES: &[&str] = &["sqlite"];
+const STORES: &[&str] = &["sqlite", "postgres"];
 
 #[derive(Debug, PartialEq)]
 struct Options {
@@ -56,7 +56,7 @@ impl Options {
     fn arguments(&self) -> Vec<String> {
         let mut words =
             ["test", "--release", "-p", PACKAGE, "--test", TEST, "--features"].map(str::to_owned).to_vec();
-        words.push(self.stores.join(","));
+        words.push(STORES.join(","));
         words.extend(["--", "--nocapture", "--test-threads=1"].map(str::to_owned));
         match &self.only {
             Some(part) => words.push(part.clone()),

@@ -45,8 +45,8 @@ const COMMANDS: &[Command] = &[
     Command { name: "catalogue", args: "[--list]", about: "is every catalogued behaviour proved or explained", run: catalogue::command },
     Command { name: "count", args: "[--update] [--runs n]", about: "instructions per operation beside the baseline, with valgrind", run: count::command },
     Command { name: "stress", args: "[--runs 200] [--filter name] [--timeout 120] [--load n]", about: "the integration tests again and again, under load", run: stress::command },
-    Command { name: "chaos", args: "[--cycles 1000] [--store sqlite] [--only name]", about: "durable jobs whose processes are killed, stopped and starved", run: chaos::command },
-    Command { name: "bench", args: "[--quick] [--growth] [--plot] [--only W2,W4] [--peers jdk,tokio] [--rounds 5] [--sizes 1e3,1e6] [--producers 1,8] [--workers 1,4]", about: "what everything costs, beside the peers and the machine's own price", run: bench::command },
+    Command { name: "chaos", args: "[--cycles 1000] [--store sqlite|postgres] [--only name]", about: "durable jobs whose processes are killed, stopped and starved", run: chaos::command },
+    Command { name: "bench", args: "[--quick] [--growth] [--plot] [--only W2,W4] [--peers jdk,tokio] [--rounds 5] [--sizes 1e3,1e6] [--producers 1,8] [--workers 1,4]\n                  --durable [--quick] [--full] [--only D2] [--peers river] [--stores sqlite,postgres] [--rounds 3]", about: "what everything costs, beside the peers and the machine's own price", run: bench::command },
 ];
 
 fn main() -> ExitCode {

@@ -7,7 +7,7 @@
 //! 1. An acknowledged job is in the store, and is over.
 //! 2. It has been over once: no two processes were told that their report ended it.
 //! 3. It was started at least once, and never before it was due.
-//! 4. The outcome is that of the last claim, and of a handler that did its work; nothing is started after it.
+//! 4. The outcome is that of the latest claim, and of a handler that did its work; nothing is started after it.
 //! 5. Claims of a job have growing fences, and nobody starts again what it holds or has finished.
 //! 6. A crash costs no attempt, and every start without an outcome is accounted for as one.
 //! 7. Every occurrence of a schedule has become one job.
@@ -84,7 +84,10 @@ impl fmt::Display for Violation {
             Self::NeverStarted { id } => write!(f, "job {id} is done and was never started"),
             Self::Early { id, micros } => write!(f, "job {id} was started {micros} µs early"),
             Self::StaleOutcome { id, fence, latest } => {
-                write!(f, "the outcome of job {id} is that of claim {fence}, the last to start was {latest}")
+                write!(
+                    f,
+                    "the outcome of job {id} is that of claim {fence}, the latest that started was {latest}"
+                )
             }
             Self::StaleFinish { id, process } => {
                 write!(f, "job {id} was ended by process {process}, which did not hold it any more")
@@ -113,8 +116,9 @@ impl fmt::Display for Violation {
 /// How strict the rules are that depend on the kind of fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Leave {
-    /// Processes may lose what they hold while they live (they are stopped, or cut off from the store): they may start
-    /// a job again, and their crashes are not those of processes.
+    /// Processes may lose what they hold while they live (they are stopped, or slow, or cut off from the store): then a
+    /// job may be started again by the same process, a claim that has lapsed may start after the one that replaced
+    /// it, and even after that has ended the job. The outcome must still be that of the greatest fence.
     pub(crate) leases_lapse: bool,
     /// Handlers may fail (the disk is full), which costs attempts.
     pub(crate) handlers_fail: bool,
@@ -204,7 +208,7 @@ fn check_job(row: &Row, told: &Told, leave: Leave, wrong: &mut Vec<Violation>) {
     }
     for pair in told.starts.windows(2) {
         let (before, after) = (pair[0], pair[1]);
-        if before.fence >= after.fence {
+        if before.fence >= after.fence && !leave.leases_lapse {
             wrong.push(Violation::FenceFell { id, before: before.fence, after: after.fence });
         }
         if before.process == after.process && !leave.leases_lapse && !leave.handlers_fail {
@@ -214,8 +218,9 @@ fn check_job(row: &Row, told: &Told, leave: Leave, wrong: &mut Vec<Violation>) {
     if told.over.len() > 1 {
         wrong.push(Violation::OverTwice { id, times: told.over.len() });
     }
+    let is_superseded = |run: &&Run| leave.leases_lapse && run.fence < row.fence;
     if let Some((_, starts)) = told.over.first()
-        && let Some(run) = told.starts.get(*starts)
+        && let Some(run) = told.starts[*starts..].iter().find(|run| !is_superseded(run))
     {
         wrong.push(Violation::StartedAfterTheEnd { id, fence: run.fence });
     }
@@ -223,12 +228,12 @@ fn check_job(row: &Row, told: &Told, leave: Leave, wrong: &mut Vec<Violation>) {
         wrong.push(Violation::NotOver { id, state: row.state });
         return;
     }
-    let Some(last) = told.starts.last() else {
+    let Some(latest) = told.starts.iter().map(|run| run.fence).max() else {
         wrong.push(Violation::NeverStarted { id });
         return;
     };
-    if row.fence != last.fence {
-        wrong.push(Violation::StaleOutcome { id, fence: row.fence, latest: last.fence });
+    if row.fence != latest {
+        wrong.push(Violation::StaleOutcome { id, fence: row.fence, latest });
     }
     let holder = told.starts.iter().find(|run| run.fence == row.fence).map(|run| run.process);
     if let Some((process, _)) = told.over.first()
@@ -380,7 +385,10 @@ mod tests {
                         }
                     }
                 },
-                vec![Violation::FenceFell { id: 2, before: 9, after: 5 }],
+                vec![
+                    Violation::FenceFell { id: 2, before: 9, after: 5 },
+                    Violation::StaleOutcome { id: 2, fence: 5, latest: 9 },
+                ],
             ),
             (
                 |e| {
@@ -433,5 +441,23 @@ mod tests {
         assert!(check(&evidence).is_ok());
         evidence.log.push(over(2, 11));
         assert_eq!(check(&evidence), Err(vec![Violation::OverTwice { id: 2, times: 2 }]));
+    }
+
+    /// Process 10 was stopped between its claim and its start, and goes on when process 11 has ended the job.
+    #[test]
+    fn a_claim_that_has_lapsed_may_start_late_but_may_not_end_the_job() {
+        let mut evidence = sound();
+        let first = evidence.log.remove(4);
+        evidence.log.push(first.clone());
+        assert!(check(&evidence).is_err());
+        evidence.leave.leases_lapse = true;
+        assert!(check(&evidence).is_ok());
+        evidence.log.push(over(2, 10));
+        assert_eq!(check(&evidence), Err(vec![Violation::OverTwice { id: 2, times: 2 }]));
+        evidence.log.retain(|entry| *entry != over(2, 11));
+        assert_eq!(check(&evidence), Err(vec![Violation::StaleFinish { id: 2, process: 10 }]));
+        evidence.log.pop();
+        evidence.log.push(Entry::Started(run(2, 7, 12)));
+        assert_eq!(check(&evidence), Err(vec![Violation::StaleOutcome { id: 2, fence: 5, latest: 7 }]));
     }
 }

@@ -8,7 +8,8 @@
 //! | Fault | File |
 //! |---|---|
 //! | SIGKILL at random, and death between any two steps (`fuse.rs`) | `scenarios.rs` |
-//! | SIGSTOP for longer than a lease | `sqlite/stops.rs` |
+//! | SIGSTOP for longer than a lease | `sqlite/stops.rs`, `postgres/mod.rs` |
+//! | a server that is cut off, stopped and started again | `postgres/server.rs` |
 //! | a disk that is full, a file or folder that is read-only | `sqlite/disk.rs` |
 //! | a log that is cut off or garbled, as after a power cut | `sqlite/torn.rs` |
 //! | a clock that is set an hour forward and back | `sqlite/clocks.rs` |
@@ -16,7 +17,7 @@
 //!
 //! The short form runs with the other tests. `cargo xtask chaos` runs the long form: `PUNCTUAL_CHAOS_CYCLES` is the number
 //! of kills at random, and each test prints what it has seen.
-#![cfg(all(feature = "sqlite", unix))]
+#![cfg(all(feature = "sqlite", feature = "postgres", unix))]
 
 mod checker;
 #[path = "../folder/mod.rs"]
@@ -24,6 +25,7 @@ mod folder;
 mod fuse;
 mod node;
 mod place;
+mod postgres;
 mod program;
 mod scenarios;
 mod side_log;

@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use punctual_durable::{Result, SqliteStore, Store, SystemTimeSource, TimeSource};
+use punctual_durable::{PostgresStore, Result, SqliteStore, Store, SystemTimeSource, TimeSource};
 use serde::{Deserialize, Serialize};
 
 /// A store, as it is named to another process.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Place {
     Sqlite(PathBuf),
+    /// By its URL.
+    Postgres(String),
 }
 
 impl Place {
@@ -21,6 +23,7 @@ impl Place {
     pub(crate) fn open_with_time(&self, time: impl TimeSource) -> Result<Arc<dyn Store>> {
         match self {
             Self::Sqlite(path) => Ok(Arc::new(SqliteStore::open_with_time(path, time)?)),
+            Self::Postgres(url) => Ok(Arc::new(PostgresStore::open(url)?)),
         }
     }
 }

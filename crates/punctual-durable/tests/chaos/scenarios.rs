@@ -31,11 +31,11 @@ pub(crate) fn kills_at_random(mut world: World, count: usize) {
     tell(&format!("{kills} of {count} nodes killed at random"), world.verdict());
 }
 
-/// A node that dies at each point, the first, second and third time it comes by.
-pub(crate) fn deaths_between_steps(mut world: World) {
+/// A node that dies at each point, the first, second … time it comes by.
+pub(crate) fn deaths_between_steps(mut world: World, times: u32) {
     world.start_series();
     for point in POINTS {
-        for nth in 1..=3 {
+        for nth in 1..=times {
             world.enqueue_some(10);
             world.enqueue(vec![World::job(Act::Spawn); 3]);
             world.spawn_fused(point, nth).die();
@@ -44,7 +44,7 @@ pub(crate) fn deaths_between_steps(mut world: World) {
     let node = world.spawn();
     world.await_all();
     node.end();
-    tell(&format!("{} deaths between steps", 3 * POINTS.len()), world.verdict());
+    tell(&format!("{} deaths between steps", times as usize * POINTS.len()), world.verdict());
 }
 
 /// A job that aborts whoever runs it, among others that do not.

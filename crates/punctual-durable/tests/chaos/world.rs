@@ -10,6 +10,8 @@ use punctual_durable::{
     ScheduleChange, Store,
 };
 
+use punctual_testbed::Postgres;
+
 use crate::PATIENCE;
 use crate::checker::{self, Evidence, Leave, Row, Seen, Series, Violation};
 use crate::folder::Folder;
@@ -29,6 +31,8 @@ pub(crate) struct World {
     pub(crate) place: Place,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) leave: Leave,
+    /// How long others wait before they take a node for dead.
+    pub(crate) lease: Duration,
     log: SideLog,
     lines: Receiver<String>,
     pub(crate) sender: Sender<String>,
@@ -42,10 +46,19 @@ impl World {
         Self::new(folder, place)
     }
 
-    pub(crate) fn new(folder: Folder, place: Place) -> Self {
+    /// In a database of its own. A lease may always lapse where the machine is busy.
+    pub(crate) fn postgres(server: &Postgres) -> Self {
+        let mut world = Self::new(Folder::new(), Place::Postgres(server.fresh_database()));
+        world.leave.leases_lapse = true;
+        world.lease = Duration::from_millis(500);
+        world
+    }
+
+    fn new(folder: Folder, place: Place) -> Self {
         let (store, log) = (place.open().unwrap(), SideLog::open(&folder.file("side.log")));
         let (sender, lines) = channel();
-        Self { folder, place, store, leave: Leave::default(), log, lines, sender, series_start: None }
+        let (leave, lease) = (Leave::default(), Duration::from_secs(2));
+        Self { folder, place, store, leave, lease, log, lines, sender, series_start: None }
     }
 
     pub(crate) fn orders(&self) -> Orders {
@@ -53,7 +66,7 @@ impl World {
             place: self.place.clone(),
             log: self.log.path().to_owned(),
             fuse: None,
-            lease: Duration::from_secs(2),
+            lease: self.lease,
             ahead: 0,
             lies: false,
             file_size: None,
@@ -78,7 +91,8 @@ impl World {
 
     /// What the store acknowledges goes into the side log.
     pub(crate) fn enqueue(&self, jobs: Vec<NewJob>) -> Vec<JobId> {
-        let ids: Vec<JobId> = self.store.enqueue(jobs).unwrap().into_iter().map(Enqueued::id).collect();
+        let accepted = self.insist(|store| store.enqueue(jobs.clone()));
+        let ids: Vec<JobId> = accepted.into_iter().map(Enqueued::id).collect();
         ids.iter().for_each(|id| self.log.write(&Entry::accepted(*id)));
         ids
     }
@@ -100,6 +114,22 @@ impl World {
             (Some(start), Missed::all(u32::MAX), Overlap::Allow);
         self.store.save_schedule(schedule).unwrap();
         self.series_start = Some(start.as_micros());
+    }
+
+    /// Asks the store until it answers; only a server may be away for a while.
+    fn insist<T>(&self, ask: impl Fn(&dyn Store) -> punctual_durable::Result<T>) -> T {
+        let clock = SystemClock::new();
+        let begun = clock.now();
+        let patience = if self.leave.leases_lapse { PATIENCE } else { Duration::ZERO };
+        loop {
+            match ask(&*self.store) {
+                Ok(answer) => return answer,
+                Err(error) if error.is_transient() && clock.now().since(begun) < patience => {
+                    std::thread::park_timeout(Duration::from_millis(10));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     // ---- waiting
@@ -140,7 +170,7 @@ impl World {
     /// Waits until no job is alive.
     pub(crate) fn await_all(&mut self) {
         self.end_series();
-        let some = |state| !self.store.find(&Filter::new().state(state).limit(1)).unwrap().is_empty();
+        let some = |state| !self.insist(|store| store.find(&Filter::new().state(state).limit(1))).is_empty();
         while some(JobState::Scheduled) || some(JobState::Claimed) {
             self.hear();
         }
@@ -148,8 +178,8 @@ impl World {
 
     fn end_series(&self) {
         if self.series_start.is_some() {
-            let pause = ScheduleChange::Pause("the end".to_owned());
-            assert!(self.store.set_schedule(SERIES, pause).unwrap());
+            let pause = || ScheduleChange::Pause("the end".to_owned());
+            assert!(self.insist(|store| store.set_schedule(SERIES, pause())));
         }
     }
 
@@ -157,14 +187,14 @@ impl World {
 
     fn series(&self) -> Option<Series> {
         let start = self.series_start?;
-        let record = self.store.schedules().unwrap().into_iter().find(|it| it.definition.name == SERIES)?;
+        let record = self.insist(Store::schedules).into_iter().find(|it| it.definition.name == SERIES)?;
         let next = record.next.expect("a fixed rate has a next time").as_micros();
         let period = i64::try_from(PERIOD.as_micros()).unwrap();
         Some(Series { name: SERIES.to_owned(), start, period, next })
     }
 
     pub(crate) fn records(&self) -> Vec<JobRecord> {
-        self.store.find(&Filter::new().limit(usize::MAX)).unwrap()
+        self.insist(|store| store.find(&Filter::new().limit(usize::MAX)))
     }
 
     pub(crate) fn judge(&self) -> Result<Seen, Vec<Violation>> {

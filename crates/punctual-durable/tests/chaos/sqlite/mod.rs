@@ -17,7 +17,7 @@ fn nodes_killed_at_random_lose_nothing_and_record_everything_once() {
 
 #[test]
 fn a_node_that_dies_between_any_two_steps_loses_nothing() {
-    scenarios::deaths_between_steps(World::sqlite());
+    scenarios::deaths_between_steps(World::sqlite(), 3);
 }
 
 #[test]
