@@ -363,13 +363,17 @@ impl Node {
     // ---- the step
 
     fn step(self: &Arc<Self>) {
+        let now = self.now();
         let mut state = self.lock();
         state.stirred = false;
-        if state.phase == Phase::Gone {
+        // It may be what runs us: then it is spent, and must not be taken for one that is still to come.
+        let spent = state.alarm.take_if(|(tick, _)| *tick <= now);
+        let (gone, too_soon) = (state.phase == Phase::Gone, now < state.not_before);
+        drop(state);
+        drop(spent);
+        if gone {
             return;
         }
-        let too_soon = self.now() < state.not_before;
-        drop(state);
         if !too_soon {
             let result = self.try_work();
             self.take_note(&result);
@@ -541,12 +545,12 @@ impl State {
             Phase::Standby | Phase::Draining => self.lease.next_renewal(),
             Phase::Active => self.lease.next_renewal().min(self.next_look).min(self.next_trim),
         };
-        if self.phase == Phase::Active
-            && let Some(first) = self.schedules.iter().filter_map(|record| record.next).min()
-        {
+        // Without a lease there is nothing to do but to renew it.
+        let active = self.phase == Phase::Active && self.lease.is_valid(now);
+        if active && let Some(first) = self.schedules.iter().filter_map(|record| record.next).min() {
             next = next.min(now.after(first.since(store_now.after(self.lead_of_schedules()))));
         }
-        if self.phase == Phase::Active && self.room(threads) > 0 {
+        if active && self.room(threads) > 0 {
             if let Some(due) = self.front.next_due() {
                 next = next.min(now.after(due.since(store_now.after(self.lead()))));
             }

@@ -95,6 +95,24 @@ fn an_attempt_from_before_the_lease_lapsed_does_not_pass_for_the_one_after() {
 }
 
 #[test]
+fn a_node_whose_lease_lapsed_while_jobs_wait_rests_and_comes_back() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (handler, calls) = recorder(&bench.clock);
+    let jobs = bench.on(flaky.clone()).handle("mail", handler).start().unwrap();
+    bench.clock.wait_until_idle();
+    flaky.refuse_renewals(true);
+    bench.clock.advance(650 * SECOND);
+    bench.store.enqueue(vec![NewJob::new("mail", "{\"to\":\"x\"}")]).unwrap();
+    bench.clock.advance(100 * SECOND);
+    assert_eq!(calls.try_iter().count(), 0, "somebody else may hold it by now");
+    flaky.refuse_renewals(false);
+    bench.clock.advance(2 * SECOND);
+    assert_eq!(calls.try_iter().count(), 1);
+    bench.end(jobs);
+}
+
+#[test]
 fn nothing_starts_on_a_node_whose_lease_has_lapsed() {
     let bench = Bench::new();
     let flaky = Arc::new(Flaky::new(bench.store.clone()));
