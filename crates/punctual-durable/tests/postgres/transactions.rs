@@ -167,3 +167,27 @@ fn an_occurrence_cancelled_in_sql_lets_its_schedule_go_on() {
     drop(jobs);
     assert_eq!(store.job(id).unwrap().unwrap().state, JobState::Cancelled);
 }
+
+/// Whoever does something with a job in a transaction of his own, and takes his time, keeps no node from reporting.
+#[test]
+fn a_transaction_that_does_not_end_keeps_no_node_waiting() {
+    let database = Database::new();
+    let hand = Hand::new(&database);
+    let keyed = |policy| work().unique("k", policy).due(punctual_durable::Due::Now);
+    hand.store.enqueue(vec![keyed(OnConflict::Keep), work()]).unwrap();
+    let answer = hand.sweep(2);
+    let mut mine = database.client();
+    let mut transaction = mine.transaction().unwrap();
+    for policy in [OnConflict::Keep, OnConflict::Replace] {
+        let accepted = hand.store.enqueue_in(&mut transaction, vec![keyed(policy)]).unwrap();
+        assert_eq!(accepted, [punctual_durable::Enqueued::Existing(answer.claimed[0].id)]);
+    }
+    let second = answer.claimed[1].id;
+    let said: String =
+        transaction.query_one(&format!("SELECT punctual.cancel({second})"), &[]).unwrap().get(0);
+    assert_eq!(said, "requested");
+    let done = hand.done(&answer, 0);
+    assert_eq!(done.recorded, [punctual_durable::Recorded::Over(JobState::Done); 2]);
+    transaction.commit().unwrap();
+    assert_eq!(hand.store.job(second).unwrap().unwrap().state, JobState::Done, "it was too late");
+}

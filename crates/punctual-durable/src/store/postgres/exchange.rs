@@ -36,11 +36,14 @@ pub(super) fn exchange(
     exchange: &Exchange,
     given: Option<i64>,
 ) -> Answer<Exchanged> {
-    let plain = |report: &Report| report.verdict == Verdict::Done && report.follow_ups.is_empty();
+    let special = &session.special;
+    let plain = |report: &Report| {
+        report.verdict == Verdict::Done && report.follow_ups.is_empty() && !special.contains(&report.id)
+    };
     let said = !exchange.updates.is_empty() || !exchange.tallies.is_empty();
     if exchange.disown.is_none() && !said && exchange.reports.iter().all(plain) {
         match in_one(session, node, exchange, given) {
-            // An occurrence is among them, or a link of a chain.
+            // An occurrence is among them, or a link of a chain, that was claimed on another connection.
             Err(fault) if fault.is_code("PU002") => {}
             other => return other,
         }
@@ -192,6 +195,11 @@ fn call(
         .filter_map(|row| read_claimed(row, row.get::<_, Option<i64>>(0)?, node, &session.lows));
     let mut claimed: Vec<JobRecord> = claimed.collect();
     claimed.sort_unstable_by_key(|job| job.fence);
+    for report in &exchange.reports {
+        session.special.remove(&report.id);
+    }
+    let special = claimed.iter().filter(|job| job.series.is_some() || !job.then.is_empty());
+    session.special.extend(special.map(|job| job.id));
     let drained = if exchange.sweep > MOST { false } else { head.get("drained") };
     Ok((Exchanged::new(Vec::new(), claimed, drained).crowded(head.get("crowded")), head.get("answers")))
 }

@@ -78,6 +78,9 @@ use crate::transfer::{Cargo, Imported};
 /// Connections for those who are no nodes.
 const CONNECTIONS: usize = 4;
 
+/// How long a node waits for a lock, which nobody should hold for long: less than its lease; and how long others do.
+const PATIENCE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
+
 /// Lines that are remembered.
 const MOST_LINES: usize = 10_000;
 
@@ -133,7 +136,8 @@ impl PostgresStore {
 
     fn start(url: &str, time: Option<Arc<dyn TimeSource>>) -> Result<Self> {
         let server = Arc::new(Server::new(Address::parse(url)?)?);
-        let (node, others) = (Pool::new(Arc::clone(&server), 1), Pool::new(Arc::clone(&server), CONNECTIONS));
+        let node = Pool::new(Arc::clone(&server), 1, PATIENCE.0);
+        let others = Pool::new(Arc::clone(&server), CONNECTIONS, PATIENCE.1);
         let (bell, lines) = (Bell::new(Arc::clone(&server)), Mutex::default());
         let store = Self { server, time, node, others, bell, lines };
         store.others.call("cannot set up", Repeat::Yes, |session| {

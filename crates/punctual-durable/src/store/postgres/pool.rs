@@ -50,6 +50,8 @@ struct Shared {
     server: Arc<Server>,
     /// Threads, at most.
     most: usize,
+    /// How long a connection waits for locks.
+    patience: Duration,
     /// Whether a connection has ever been made.
     reached: AtomicBool,
     state: Mutex<State>,
@@ -68,10 +70,14 @@ struct State {
 type Call = Box<dyn FnOnce(&mut Desk) + Send>;
 
 impl Pool {
-    pub(super) fn new(server: Arc<Server>, most: usize) -> Self {
+    /// At most `most` connections, which wait for locks for as long as `patience`.
+    pub(super) fn new(server: Arc<Server>, most: usize, patience: Duration) -> Self {
         let (state, wake) = (Mutex::default(), Condvar::new());
         let reached = AtomicBool::new(false);
-        Self { shared: Arc::new(Shared { server, most, reached, state, wake }), threads: Mutex::default() }
+        Self {
+            shared: Arc::new(Shared { server, most, patience, reached, state, wake }),
+            threads: Mutex::default(),
+        }
     }
 
     /// Runs `work` with a connection, and waits for it; `what` names it in messages.
@@ -223,7 +229,8 @@ impl Desk {
             Some(session) => session,
             None => {
                 let first = !self.shared.reached.load(Ordering::Relaxed);
-                let session = Session::connect(server).map_err(|error| unreachable(server, &error, first))?;
+                let session = Session::connect(server, self.shared.patience)
+                    .map_err(|error| unreachable(server, &error, first))?;
                 self.shared.reached.store(true, Ordering::Relaxed);
                 session
             }

@@ -1,10 +1,11 @@
 //! One connection, and what its errors mean.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::error::Error as _;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use postgres::error::SqlState;
 use postgres::types::ToSql;
@@ -15,6 +16,7 @@ use super::low::Lows;
 use super::tls::Tls;
 use super::url::{Address, why};
 use crate::error::{Error, Result};
+use crate::job::JobId;
 
 /// Where the server is and how to talk to it. Shared by all connections of a store.
 #[derive(Debug)]
@@ -47,7 +49,6 @@ const SET_UP: &str = "
     SET default_transaction_isolation = 'read committed';
     SET default_transaction_read_only = off;
     SET statement_timeout = '60s';
-    SET lock_timeout = '20s';
     SET idle_in_transaction_session_timeout = '60s';
     SET client_min_messages = 'warning';
     SET plan_cache_mode = 'force_generic_plan';
@@ -65,6 +66,8 @@ pub(super) struct Session {
     statements: HashMap<&'static str, Statement>,
     /// What the node on this connection knows of lines: forgotten with the connection.
     pub(super) lows: Lows,
+    /// Jobs that the node on this connection has claimed, and that have more to them than success.
+    pub(super) special: HashSet<JobId>,
     pub(super) server: Arc<Server>,
 }
 
@@ -93,20 +96,21 @@ pub(super) type Answer<T> = std::result::Result<T, Fault>;
 type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 impl Session {
-    pub(super) fn connect(server: &Arc<Server>) -> Result<Self, postgres::Error> {
+    /// `patience`: how long it waits for a lock.
+    pub(super) fn connect(server: &Arc<Server>, patience: Duration) -> Result<Self, postgres::Error> {
         let config = postgres::Config::from(server.address.config.clone());
         let mut client = match &server.tls {
             Some(tls) => config.connect(tls.clone())?,
             None => config.connect(NoTls)?,
         };
-        client.batch_execute(SET_UP)?;
-        let (statements, lows) = (HashMap::new(), Lows::default());
-        Ok(Self { client, statements, lows, server: Arc::clone(server) })
+        client.batch_execute(&format!("{SET_UP}; SET lock_timeout = {}", patience.as_millis()))?;
+        let (statements, lows, special) = (HashMap::new(), Lows::default(), HashSet::new());
+        Ok(Self { client, statements, lows, special, server: Arc::clone(server) })
     }
 
     /// Whether the other side is still there, as far as a short question can tell.
     pub(super) fn answers(&mut self) -> bool {
-        self.client.is_valid(std::time::Duration::from_secs(5)).is_ok()
+        self.client.is_valid(Duration::from_secs(5)).is_ok()
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -34,7 +34,6 @@ DECLARE
     at_moment bigint;
     lines integer[] := '{}';
     new record;
-    old record;
 BEGIN
     -- Drawn before the clock is read: see `low.rs`.
     PERFORM pg_current_xact_id();
@@ -63,19 +62,18 @@ BEGIN
         due := CASE WHEN new.relative THEN punctual.later(at_moment, new.due) ELSE new.due END;
         LOOP
             IF new.uniq IS NOT NULL THEN
-                SELECT j.id, j.state INTO old FROM punctual.job j WHERE j.uniq = new.uniq FOR UPDATE;
+                -- Not locked: whoever reports on it must not wait for the transaction of a caller.
+                SELECT j.id INTO id FROM punctual.job j WHERE j.uniq = new.uniq;
                 IF FOUND THEN
-                    id := old.id;
+                    how := 1;
                     IF new.policy = 1 THEN
-                        RAISE EXCEPTION 'the unique key % belongs to job %', to_json(new.uniq), old.id
+                        RAISE EXCEPTION 'the unique key % belongs to job %', to_json(new.uniq), id
                             USING ERRCODE = 'PU001';
-                    ELSIF new.policy = 2 AND old.state = 0 THEN
-                        UPDATE punctual.job j SET due = accept.due, late = accept.due < at_moment, payload = new.payload, follow = new.follow,
-                            version = j.version + 1
-                        WHERE j.id = old.id RETURNING j.version INTO version;
-                        how := 2;
-                    ELSE
-                        how := 1;
+                    ELSIF new.policy = 2 THEN
+                        UPDATE punctual.job j SET due = accept.due, late = accept.due < at_moment, payload = new.payload,
+                            follow = new.follow, version = j.version + 1
+                        WHERE j.id = accept.id AND j.state = 0 RETURNING j.version INTO version;
+                        how := CASE WHEN FOUND THEN 2 ELSE 1 END;
                     END IF;
                     EXIT;
                 END IF;

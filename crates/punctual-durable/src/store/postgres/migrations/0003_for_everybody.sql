@@ -89,9 +89,33 @@ BEGIN
     RETURN accepted.id;
 END $$;
 
+-- Jobs that are to be cancelled when this transaction commits: while it lasts, nobody who holds one must wait for it.
+CREATE TABLE punctual.cancelling (
+    job bigint NOT NULL
+);
+
+CREATE FUNCTION punctual.cancel_at_commit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM punctual.cancelling c WHERE c.ctid = NEW.ctid;
+    PERFORM punctual.cancel_now(NEW.job);
+    RETURN NULL;
+END $$;
+
+CREATE CONSTRAINT TRIGGER cancel_at_commit AFTER INSERT ON punctual.cancelling DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION punctual.cancel_at_commit();
+
 -- Takes a job back: 'cancelled' if it had not begun; 'requested' if a node has been asked to stop it, or its schedule
 -- must hear of it first; otherwise where it is: 'done', 'discarded', 'cancelled', 'dead' or 'unknown'.
 CREATE FUNCTION punctual.cancel(job_id bigint) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM punctual.job j WHERE j.id = job_id AND j.state = 1) THEN
+        INSERT INTO punctual.cancelling (job) VALUES (job_id);
+        RETURN 'requested';
+    END IF;
+    RETURN punctual.cancel_now(job_id);
+END $$;
+
+CREATE FUNCTION punctual.cancel_now(job_id bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     at_moment bigint := punctual.moment();
     job record;
