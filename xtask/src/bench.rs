@@ -9,12 +9,14 @@
 //!                   [--sizes 1000,100000] [--producers 1,8] [--workers 1,4]
 //! cargo xtask bench --growth [--quick]
 //! cargo xtask bench --plot [--growth]
+//! cargo xtask bench --durable                       durable jobs: see `durable.rs`
 //! ```
 //! `--sizes` are the tasks of W1 and those pending in W2, `--producers` the threads of W10, `--workers` those of W3.
 //! `--growth` measures how figures grow with all three, and lateness, and draws the pictures of `docs/plots/`; with
 //! `--quick` they go to `target/bench/plots/` instead. `--plot` draws again what the last run has found.
 
 mod cases;
+mod durable;
 mod plot;
 mod programs;
 mod results;
@@ -121,6 +123,9 @@ fn numbers(flag: &str, list: &str) -> Result<Vec<u64>, String> {
 }
 
 pub(crate) fn command(workspace: &Workspace, args: &[String]) -> Result<ExitCode, String> {
+    if args.iter().any(|arg| arg == "--durable") {
+        return durable::command(workspace, args);
+    }
     let options = Options::parse(args)?;
     let directory = workspace.target.join("bench");
     let (results, plots) = options.files(workspace);

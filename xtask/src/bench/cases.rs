@@ -74,7 +74,8 @@ pub(crate) struct Case {
 
 impl Case {
     pub(crate) fn title(&self) -> String {
-        let name = WORKLOADS.iter().find(|(id, _)| *id == self.id).map_or("", |(_, name)| name);
+        let mut all = WORKLOADS.iter().chain(super::durable::WORKLOADS);
+        let name = all.find(|(id, _)| *id == self.id).map_or("", |(_, name)| name);
         let args: Vec<_> = self.args.iter().map(|(key, value)| format!("{key}={value}")).collect();
         format!("{} {name} · {} {}", self.id, self.workload, args.join(" ")).trim_end().to_owned()
     }

@@ -46,15 +46,7 @@ impl Programs {
 
     /// What is worth knowing about where this was measured.
     pub(crate) fn machine(&self) -> Vec<(&'static str, String)> {
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let info = read("/proc/cpuinfo");
-        let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let mut machine = vec![
-            ("processor", model.map_or("unknown", |(_, name)| name).to_owned()),
-            ("cores", cores.to_string()),
-            ("kernel", read("/proc/sys/kernel/osrelease").trim().to_owned()),
-        ];
+        let mut machine = machine();
         machine.extend(self.versions.iter().cloned());
         machine.push(("load average", load_average()));
         machine
@@ -93,8 +85,21 @@ impl Programs {
     }
 }
 
+/// The machine itself.
+pub(crate) fn machine() -> Vec<(&'static str, String)> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let info = read("/proc/cpuinfo");
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    vec![
+        ("processor", model.map_or("unknown", |(_, name)| name).to_owned()),
+        ("cores", cores.to_string()),
+        ("kernel", read("/proc/sys/kernel/osrelease").trim().to_owned()),
+    ]
+}
+
 /// The line of results: `key=value`, separated by blanks.
-fn parse(output: &str) -> Result<Sample, String> {
+pub(crate) fn parse(output: &str) -> Result<Sample, String> {
     let pair = |word: &str| {
         let (key, value) = word.split_once('=')?;
         Some((key.to_owned(), value.parse().ok()?))

@@ -23,7 +23,7 @@ fn prices(measured: &Measured) -> String {
 }
 
 /// A line for each who took part, and one for each who could not, with the reason.
-fn comparison(measured: &Measured) -> String {
+pub(crate) fn comparison(measured: &Measured) -> String {
     let case = &measured.case;
     let better = match case.better {
         Better::Less => "less is better",
