@@ -98,8 +98,17 @@ const SOON: Duration = Duration::from_secs(1);
 /// # Ok::<(), punctual_durable::Error>(())
 /// ```
 ///
-/// Programs in any language can call the SQL functions `punctual.enqueue`, `punctual.cancel` and `punctual.reschedule` in
-/// transactions of their own, and read the view `punctual.jobs`.
+/// # From other languages
+/// Any program can enqueue, cancel and reschedule by SQL, in transactions of its own, and read the view `punctual.jobs`:
+///
+/// ```sql
+/// SELECT punctual.enqueue('send-invoice', '{"customer": 7}', delay => '1 hour', unique_key => 'invoice-7');
+/// SELECT punctual.reschedule(4711, now() + interval '5 minutes'), punctual.cancel(4712);
+/// ```
+///
+/// `punctual.enqueue` also takes `queue`, `lane`, `due` (instead of `delay`), `on_conflict`, `max_attempts`, `max_crashes`,
+/// `on_lost` and `timeout`. Nodes are told when such a transaction commits; where very many do so at once,
+/// `SET punctual.notify = 'off'` leaves that to the nodes, which look ten times a second.
 pub struct PostgresStore {
     server: Arc<Server>,
     /// Instead of the server's clock, in tests.
