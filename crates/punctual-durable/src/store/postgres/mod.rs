@@ -160,7 +160,8 @@ impl PostgresStore {
     }
 
     /// From now on, jobs that this store's nodes have done are forgotten at once, as if they had been
-    /// [trimmed](Store::trim): a third less work for the server. Those that fail are kept.
+    /// [trimmed](Store::trim): the server writes less, about half as much to its log for a job that is claimed and done.
+    /// Those that fail are kept.
     ///
     /// A report that is sent again after a broken connection then finds no trace of the job, and is taken for
     /// [heeded before](crate::Recorded::Already).
