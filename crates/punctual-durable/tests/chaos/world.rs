@@ -116,15 +116,15 @@ impl World {
         self.series_start = Some(start.as_micros());
     }
 
-    /// Asks the store until it answers; only a server may be away for a while.
+    /// Asks the store until it answers: a server may be away for a while, and a file locked by others for longer than
+    /// SQLite waits, on a machine that is too busy. What was refused was not acknowledged.
     fn insist<T>(&self, ask: impl Fn(&dyn Store) -> punctual_durable::Result<T>) -> T {
         let clock = SystemClock::new();
         let begun = clock.now();
-        let patience = if self.leave.leases_lapse { PATIENCE } else { Duration::ZERO };
         loop {
             match ask(&*self.store) {
                 Ok(answer) => return answer,
-                Err(error) if error.is_transient() && clock.now().since(begun) < patience => {
+                Err(error) if error.is_transient() && clock.now().since(begun) < PATIENCE => {
                     std::thread::park_timeout(Duration::from_millis(10));
                 }
                 Err(error) => panic!("{error}"),
