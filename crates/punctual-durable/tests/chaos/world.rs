@@ -148,6 +148,16 @@ impl World {
         }
     }
 
+    /// Starts nodes, and waits until they have opened the store.
+    pub(crate) fn spawn_and_await(&self, count: usize) -> Vec<Node> {
+        let nodes = (0..count).map(|_| self.spawn()).collect();
+        let mut up = 0;
+        while up < count {
+            up += usize::from(self.hear() == "up");
+        }
+        nodes
+    }
+
     /// Waits until so many jobs are over.
     pub(crate) fn await_records(&self, count: u32) {
         for _ in 0..count {

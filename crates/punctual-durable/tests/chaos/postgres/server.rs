@@ -21,7 +21,7 @@ fn connections_that_break_in_storms_lose_nothing() {
     // Some enqueue others, and cannot just then.
     world.leave.handlers_fail = true;
     world.start_series();
-    let nodes: Vec<Node> = (0..2).map(|_| world.spawn()).collect();
+    let nodes = world.spawn_and_await(2);
     let mut broken = 0;
     for _ in 0..cycles() / 3 {
         world.enqueue_some(10);
@@ -41,7 +41,7 @@ fn a_server_stopped_at_once_and_started_again_loses_nothing() {
     let mut world = World::postgres(&server);
     world.leave.handlers_fail = true;
     world.start_series();
-    let nodes: Vec<Node> = (0..2).map(|_| world.spawn()).collect();
+    let nodes = world.spawn_and_await(2);
     let stops = (cycles() / 15).clamp(2, 30);
     for _ in 0..stops {
         world.enqueue_some(20);
