@@ -19,8 +19,17 @@ pub(super) fn known() -> usize {
     MIGRATIONS.len()
 }
 
-/// How long a statement waits for other processes that write.
-const BUSY: Duration = Duration::from_secs(5);
+/// How often a statement asks for a lock that another process has, and how long it waits in between.
+///
+/// SQLite itself waits longer each time, up to 100 ms: a process that writes now and then would hardly ever ask in the
+/// moment between two commits of a node that has much to do.
+const BUSY: (i32, Duration) = (5_000, Duration::from_millis(1));
+
+/// Whether to ask again.
+fn wait_for_others(asked: i32) -> bool {
+    std::thread::park_timeout(BUSY.1);
+    asked < BUSY.0
+}
 
 /// Opens a connection that writes, and brings the tables up to date.
 pub(super) fn open(path: &Path) -> Result<Connection> {
@@ -46,9 +55,9 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection> {
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let cannot = |error| failed("cannot open", path, error);
-    let connection =
+    let mut connection =
         Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(cannot)?;
-    connection.busy_timeout(BUSY).map_err(cannot)?;
+    connection.busy_handler(Some(wait_for_others)).map_err(cannot)?;
     connection.set_prepared_statement_cache_capacity(64);
     // A commit is on the disk when it returns, also if the power goes the next moment.
     connection.pragma_update(None, "synchronous", "FULL").map_err(cannot)?;
