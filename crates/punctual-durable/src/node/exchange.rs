@@ -30,10 +30,11 @@ impl Node {
         let store_now = self.store.now();
         let mut state = self.lock();
         let active = state.phase == Phase::Active && state.lease.is_valid(now);
-        let room = if active { state.room(self.settings.concurrency) } else { 0 };
+        let count = state.outbox.len().min(state.batch);
+        // Where the exchange succeeds these are no longer ours, and where it fails nothing is claimed.
+        let room = if active { state.room_after(self.settings.concurrency, count) } else { 0 };
         let (lead, reporting) = (state.lead(), !state.outbox.is_empty());
         let Plan { claims, sweep } = state.front.plan(store_now, lead, room, reporting);
-        let count = state.outbox.len().min(state.batch);
         let leaving = state.phase == Phase::Draining;
         let tell = !state.heard.is_empty() && (leaving || now >= state.tell_by);
         let count_now = state.counter.has_news() && (leaving || now >= state.count_by);
@@ -136,7 +137,7 @@ impl Node {
             state.count_by = state.count_by.max(now.after(COUNT_EVERY));
         }
         let finished = sent.iter().filter(|out| out.verdict != Verdict::Release).count();
-        state.ahead = finished.saturating_mul(2).min(MOST_AHEAD);
+        state.ahead = ahead_after(state.ahead, finished);
         // Forgets a slow exchange within some dozen quick ones.
         state.pace = took.max(state.pace - state.pace / 8);
         if claiming {
@@ -202,5 +203,29 @@ impl State {
         if let Verdict::Retry { error, .. } | Verdict::Fail { error } = &out.verdict {
             self.counter.error(now, &out.job.kind, error);
         }
+    }
+}
+
+/// How many to claim beyond the number of threads, after an exchange that said of `finished` jobs that they are. It falls
+/// slowly: an exchange that only claims says nothing about how many are finished in its time.
+fn ahead_after(ahead: usize, finished: usize) -> usize {
+    let faded = ahead - ahead.div_ceil(8);
+    finished.saturating_mul(2).max(faded).min(MOST_AHEAD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_claimed_ahead_rises_at_once_and_falls_slowly_to_nothing() {
+        assert_eq!(ahead_after(0, 10), 20);
+        assert_eq!(ahead_after(20, 40), 80);
+        assert_eq!(ahead_after(80, usize::MAX), MOST_AHEAD);
+        let falling: Vec<usize> =
+            std::iter::successors(Some(80), |ahead| Some(ahead_after(*ahead, 0))).take(60).collect();
+        assert_eq!(falling[..3], [80, 70, 61], "an exchange that only claims forgets an eighth");
+        assert!(falling.is_sorted_by(|earlier, later| earlier > later || *later == 0));
+        assert_eq!(falling[59], 0, "in the end only threads count");
     }
 }

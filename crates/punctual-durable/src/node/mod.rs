@@ -20,7 +20,7 @@
 //!    store). What that exchange may have claimed unheard is disowned by the next one.
 //! 3. *Nothing starts without a lease,* see `lease.rs`.
 //! 4. *No more is claimed than there is room for:* threads, as many async handlers under way as are allowed beyond
-//!    them (`flight.rs`), and twice as many as were finished during the last exchange
+//!    them (`flight.rs`), and twice as many as were finished during one of the last exchanges
 //!    (at most [`MOST_AHEAD`]), so that workers do not wait for the store while jobs are short. What finds no thread
 //!    within [`LONGEST_AHEAD`] is given back. Reports that the store has not taken count as well: when it is down,
 //!    claiming stops.
@@ -506,8 +506,14 @@ fn step(node: &Weak<Node>) {
 impl State {
     /// By 4.
     fn room(&self, threads: usize) -> usize {
+        self.room_after(threads, 0)
+    }
+
+    /// The same when so many reports have been taken.
+    fn room_after(&self, threads: usize, reports: usize) -> usize {
         let held = self.held.len() - self.flying.min(self.async_limit);
-        threads.saturating_add(self.ahead).saturating_sub(held).saturating_sub(self.outbox.len())
+        let unreported = self.outbox.len().saturating_sub(reports);
+        threads.saturating_add(self.ahead).saturating_sub(held).saturating_sub(unreported)
     }
 
     /// What was heard before comes first.
