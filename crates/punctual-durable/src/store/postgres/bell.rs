@@ -26,8 +26,8 @@ use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Socket};
 use super::session::Server;
 use crate::retry::Backoff;
 
-/// Between two rings.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Between two rings. Short, because a job that is due now waits for it; there are never more than 500 a second.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Between attempts to connect.
 const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(5));
