@@ -16,10 +16,10 @@
 //!
 //! # Protocol
 //! - *Insert* above `last` appends. What is below it goes elsewhere, and is a *miss*.
-//! - *A lone late entry* at the end, an alarm for next year, would keep all others off. Where few entries live on the ramp,
-//!   and so many came in below them as patience lasts, the last of them is moved behind the front, one for each insert.
-//!   Patience doubles each time, so that arrivals in no order at all are not moved twice, and is short again when a page
-//!   fills up.
+//! - *A few late entries* at the end, alarms for next year, would keep all others off. Where no more than a page lives on
+//!   the ramp, and so many came in below as patience lasts, it is *cleared*: it takes nothing more, and every insert moves
+//!   its last entry behind the front, until there is none. Patience doubles each time, so that arrivals in no order at all
+//!   are hardly ever moved, and is short again when a page fills up.
 //! - *Cancel* counts the dead of a page; one that has too many is purged, appended to the page before it or joined by the
 //!   one after it if both are small, or dropped.
 //!
@@ -44,9 +44,9 @@ use crate::{TaskKey, Tick};
 /// The place of a leaf that is a page. No list of far leaves is that long.
 pub(super) const RAMP: u32 = NONE - 1;
 /// So few that they may be moved.
-const FEW: usize = if cfg!(test) { 2 } else { 8 };
+const FEW: usize = LEAF;
 /// Misses before an entry is moved: at first, and at most.
-const PATIENCE: (u32, u32) = if cfg!(test) { (4, 32) } else { (16, 4_096) };
+const PATIENCE: (u32, u32) = if cfg!(test) { (4, 256) } else { (16, 4_096) };
 
 #[derive(Debug)]
 pub(super) struct Ramp {
@@ -55,7 +55,7 @@ pub(super) struct Ramp {
     pub(super) served: usize,
     /// Of no meaning where nothing lives.
     pub(super) first: Order,
-    /// Zero where nothing lives.
+    /// Zero where nothing lives, and the end of all orders while the ramp is cleared.
     pub(super) last: Order,
     pub(super) live: usize,
     misses: u32,
@@ -213,6 +213,7 @@ impl<T> TimerQueue<T> {
     pub(super) fn miss_ramp(&mut self) {
         self.ramp.misses = self.ramp.misses.saturating_add(1);
         if self.ramp.misses >= self.ramp.patience && self.ramp.live <= FEW {
+            self.ramp.last = Order::MAX;
             self.shorten_ramp();
         }
     }
@@ -231,18 +232,10 @@ impl<T> TimerQueue<T> {
         if self.ramp.live == 0 {
             (self.ramp.misses, self.ramp.patience) = (0, (2 * self.ramp.patience).min(PATIENCE.1));
             self.settle_ramp();
-        } else {
-            if self.ramp.pages.len() > 1 && self.leaves.tenant(id).is_unfit() {
-                self.thin_page(id);
-            }
-            self.ramp.last = self.ramp.pages.back().map_or(0, |&id| self.end_of(id));
+        } else if self.ramp.pages.len() > 1 && self.leaves.tenant(id).is_unfit() {
+            self.thin_page(id);
         }
         self.put(stamp);
-    }
-
-    /// The highest order of a page.
-    fn end_of(&self, id: LeafId) -> Order {
-        self.leaves.tenant(id).stamps.last().map_or(0, Stamp::order)
     }
 
     /// Finds a place behind the front for an entry that has one elsewhere.

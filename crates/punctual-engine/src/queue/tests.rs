@@ -297,10 +297,10 @@ fn a_ramp_beside_all_else_is_in_order() {
     }
 }
 
-/// An entry far ahead does not keep what ascends below it off the ramp for long.
+/// A few entries far ahead do not keep what ascends below them off the ramp for long.
 #[test]
-fn a_lone_late_entry_is_moved_out_of_the_way() {
-    for late in 1..=3_u64 {
+fn a_few_late_entries_are_moved_out_of_the_way() {
+    for late in [1, 2, 9, 40_u64] {
         let mut queue = TimerQueue::new();
         let far: Vec<_> = (0..late).map(|n| queue.insert(Tick::MAX, n, u64::MAX)).collect();
         for nanos in 1..=200 {
@@ -308,7 +308,7 @@ fn a_lone_late_entry_is_moved_out_of_the_way() {
             queue.verify();
         }
         // With more than a few the ramp is theirs.
-        assert_eq!(queue.ramp.live > 150, late <= 2, "{late} late: {} on the ramp", queue.ramp.live);
+        assert_eq!(queue.ramp.live > 150, late < 40, "{late} late: {} on the ramp", queue.ramp.live);
         assert!(far.iter().all(|&key| queue.contains(key)));
         let all: Vec<u64> = queue.drain().iter().map(|fired| fired.value).collect();
         assert!(all.is_sorted() && all.len() == 200 + late as usize);
