@@ -44,6 +44,11 @@ impl Filled {
             runs: Arc::default(),
         };
         filled.pool.prestart_all_core_threads();
+        filled.clock.wait_until_idle();
+        // What the worker waits for. Nothing that is counted comes before it and calls the worker, which would look round
+        // when its turn comes: sooner in one run, later in another.
+        drop(filled.schedule_within(HOUR - SECOND, 1)?);
+        filled.clock.wait_until_idle();
         for _ in 0..waiting {
             let handle = filled.schedule_within(HOUR, HOUR)?;
             filled.handles.push(handle);
