@@ -124,7 +124,6 @@ impl<T> TimerQueue<T> {
         let id = self.tail(order(deadline, number));
         let key = self.slab.insert(value, id);
         self.lay_far(id, Stamp { deadline, number, key });
-        self.tend();
         key
     }
 

@@ -57,7 +57,7 @@
 //! - *Pop* takes the first of the ramp, or the front's last stamp, and settles. A front that has run empty takes the earliest 128 stamps of
 //!   the first leaf (or all, if few more are there) and sorts them. Taking a stamp writes its link, and this pass
 //!   also brings the slots that will be needed next into the cache, all misses at once.
-//! - *Each of the three,* unless it was about the ramp, then takes a step of the sifting, if there is one or there should be.
+//! - *Each of the three* (of several inserts in a row the last will do) then takes a step of the sifting, if there is one or there should be.
 //!
 //! # Cost
 //! With n entries, c = 288 stamps in a leaf:
@@ -261,6 +261,19 @@ impl<T> TimerQueue<T> {
     /// If there are about 2³² entries already.
     #[inline]
     pub fn insert(&mut self, deadline: Tick, number: u64, value: T) -> TaskKey {
+        let key = self.insert_untended(deadline, number, value);
+        self.upkeep();
+        key
+    }
+
+    /// [`insert`](Self::insert) without its share of the upkeep, for a few in a row: after at most 64 of them
+    /// [`upkeep`](Self::upkeep) is to be called. So nobody who inserts a handful waits for a handful of steps. Whoever
+    /// inserts many without it makes a later call long, and breaks nothing else.
+    ///
+    /// # Panics
+    /// As `insert`.
+    #[inline]
+    pub fn insert_untended(&mut self, deadline: Tick, number: u64, value: T) -> TaskKey {
         let order = order(deadline, number);
         if order > self.ramp.last {
             return self.insert_on_ramp(deadline, number, value);
@@ -284,8 +297,13 @@ impl<T> TimerQueue<T> {
         let key = self.slab.insert(value, id);
         self.lay(id, Stamp { deadline, number, key });
         self.stow_if_high();
-        self.tend();
         key
+    }
+
+    /// The share of the upkeep of one insert, or of the few since the last.
+    #[inline]
+    pub fn upkeep(&mut self) {
+        self.tend();
     }
 
     /// The leaf, or the front, for an order that is not above the limit; it has room. `None` if the limit was moved to
