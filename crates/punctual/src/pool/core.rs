@@ -182,9 +182,10 @@ impl Core {
     pub(super) fn sort_in(&mut self) {
         let mut letters = std::mem::take(&mut self.letters);
         for Letter { deadline, number, task } in letters.drain(..) {
-            self.enqueue(task, deadline, number, deadline);
+            self.enter(task, deadline, number, deadline);
         }
         self.letters = letters;
+        self.queue.upkeep();
     }
 
     /// Whether a worker is to take the first task of the queue, with nothing else to decide: the earliest that was
@@ -238,7 +239,15 @@ impl Core {
 
     /// Into the queue, for `look`, which is usually when the task is due.
     pub(super) fn enqueue(&mut self, task: TaskRef, look: Tick, number: u64, planned: Tick) -> TaskKey {
-        let key = self.queue.insert(look, number, task);
+        let key = self.enter(task, look, number, planned);
+        self.queue.upkeep();
+        key
+    }
+
+    /// The same without the upkeep of the queue.
+    #[inline]
+    fn enter(&mut self, task: TaskRef, look: Tick, number: u64, planned: Tick) -> TaskKey {
+        let key = self.queue.insert_untended(look, number, task);
         if let Some(task) = self.queue.get(key) {
             task.header().set_queued(key, planned);
         }

@@ -40,7 +40,8 @@
 //! - *Everybody else* holds both and sees all there is.
 //!
 //! # Bounds
-//! At most [`ROOM`] entries are in the inbox, so no call has to move more than that.
+//! At most [`ROOM`] entries are in the inbox, so no call has to move more than that, and they share one step of the queue's
+//! upkeep.
 //!
 //! # Paths not taken
 //! *A list without a lock:* the number, the gate and the entry would have to change in one step all the same.
@@ -58,7 +59,7 @@ use crate::sync::{Mutex, MutexGuard};
 use crate::task::{TaskId, TaskRef};
 
 /// How many entries the inbox has room for.
-pub(super) const ROOM: usize = 128;
+pub(super) const ROOM: usize = 32;
 
 /// The state of a pool behind its lock, and the inbox in front of it.
 pub(crate) struct Guarded {
