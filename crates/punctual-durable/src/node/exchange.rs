@@ -137,6 +137,10 @@ impl Node {
             state.count_by = state.count_by.max(now.after(COUNT_EVERY));
         }
         let finished = sent.iter().filter(|out| out.verdict != Verdict::Release).count();
+        if finished < sent.len() {
+            // Some found no thread in time: it was too many.
+            state.ahead = 0;
+        }
         state.ahead = ahead_after(state.ahead, finished);
         // Forgets a slow exchange within some dozen quick ones.
         state.pace = took.max(state.pace - state.pace / 8);
