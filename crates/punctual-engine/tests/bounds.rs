@@ -297,3 +297,24 @@ fn an_empty_queue_holds_no_memory() {
     assert!(keys.into_iter().all(|key| !measured.queue.contains(key)));
     assert_eq!(measured.queue.len(), 10_000);
 }
+
+/// Invariant 9 for whoever inserts a few at a time and sees to the queue once for all of them: what was put off does not
+/// pile up, and no later call pays for it.
+#[test]
+fn inserts_that_share_their_upkeep_make_no_later_call_long() {
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut measured = Measured::default();
+    for _ in 0..7_000 {
+        measured.insert(random.u64(..SECOND));
+    }
+    // All of it far behind: what is near becomes too little beside it, and nothing but these calls can see to that.
+    for _ in 0..2 * MILLION / 64 {
+        for _ in 0..64 {
+            measured.number += 1;
+            let (number, deadline) = (measured.number, 10 * SECOND + random.u64(..10 * SECOND));
+            measured.call(0, |queue| queue.insert_untended(Tick::from_nanos(deadline), number, deadline));
+        }
+        measured.call(0, TimerQueue::upkeep);
+    }
+    measured.pop_all();
+}
