@@ -74,7 +74,7 @@ impl Pool {
         core.state = core.state.max(RunState::Stop);
         let queued = core.queue.drain();
         let running = core.workers.iter().flatten().filter_map(|worker| worker.running.as_ref());
-        let running: Vec<TaskRef> = running.map(|(task, _)| task.clone()).collect();
+        let running: Vec<TaskRef> = running.map(|(task, _)| TaskRef::clone(task)).collect();
         self.after_removal(core);
         (queued.into_iter().map(with_turn).collect(), running)
     }

@@ -29,7 +29,7 @@ use crate::park::Parker;
 use crate::policy::OnCancel;
 use crate::series::Due;
 use crate::stats::Stats;
-use crate::task::{TaskId, TaskRef, TaskState, Turn};
+use crate::task::{Half, TaskId, TaskRef, TaskState, Turn};
 
 /// The engine's slots are numbered with 32 bits.
 const MOST_QUEUED: usize = u32::MAX as usize - 1;
@@ -68,7 +68,7 @@ pub(crate) struct Core {
 pub(crate) struct Worker {
     pub(crate) tally: Arc<Tally>,
     /// The task it has taken, so that a stop can interrupt it.
-    pub(crate) running: Option<(TaskRef, Turn)>,
+    pub(crate) running: Option<(Half, Turn)>,
 }
 
 /// Counted under the lock.
@@ -361,11 +361,15 @@ impl Core {
     }
 
     /// Rule *take* of the leader protocol; goes with [`Step::Take`].
-    pub(crate) fn take(&mut self, index: usize, task: &TaskRef, turn: Turn, now: Tick) -> Then {
+    pub(crate) fn take(&mut self, index: usize, task: Half, turn: Turn, now: Tick) -> Then {
         let worker = self.workers[index].as_mut().expect("a worker that works has a place");
         worker.tally.begin();
-        worker.running = Some((task.clone(), turn));
-        let next = self.queue.next_deadline();
+        worker.running = Some((task, turn));
+        let next = self.queue.peek().map(|(_, next, _, task)| {
+            // It is likely to be taken when this one has run, and lay idle since it was queued.
+            task.prefetch();
+            next
+        });
         let wake = self.waiting.hand_on(next, now);
         let attended =
             wake.is_some() || self.waiting.called() > 0 || self.waiting.len() > 0 || self.newborn > 0;
@@ -378,17 +382,16 @@ impl Core {
         Then { wake, spawn }
     }
 
-    /// A worker has decided to go (goes with [`Step::Leave`]). Returns who is to be woken, and what it had.
-    pub(crate) fn resign(&mut self, index: usize, now: Tick) -> (Vec<Arc<Parker>>, Option<(TaskRef, Turn)>) {
+    /// A worker has decided to go (goes with [`Step::Leave`]), with nothing in hand. Returns who is to be woken.
+    pub(crate) fn resign(&mut self, index: usize, now: Tick) -> Vec<Arc<Parker>> {
         self.live -= 1;
         let worker = self.workers[index].take().expect("a worker that leaves has a place");
         self.counts.completed += worker.tally.completed();
-        let wake = if self.releases_the_idle() {
+        if self.releases_the_idle() {
             self.waiting.call_all()
         } else {
             self.waiting.hand_on(self.queue.next_deadline(), now).into_iter().collect()
-        };
-        (wake, worker.running)
+        }
     }
 
     /// Whether idle workers have nothing left to wait for: after a shutdown all of them; otherwise the last one,

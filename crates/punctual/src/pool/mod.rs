@@ -255,7 +255,7 @@ impl Pool {
         let now = self.clock.now();
         let mut core = self.core.lock();
         core.newborn -= 1;
-        let (wake, _nothing) = core.resign(index, now);
+        let wake = core.resign(index, now);
         drop(core);
         wake.iter().for_each(|parker| parker.unpark());
         // A spawner may keep the worker for a while and lose it when nobody is asking any more.
@@ -284,7 +284,7 @@ impl Pool {
     pub(crate) fn task_of(&self, index: usize, tally: &Arc<Tally>) -> Option<(TaskRef, Turn)> {
         let core = self.core.lock();
         let worker = core.workers[index].as_ref().filter(|worker| Arc::ptr_eq(&worker.tally, tally))?;
-        worker.running.clone()
+        worker.running.as_ref().map(|(task, turn)| (TaskRef::clone(task), *turn))
     }
 
     // ---- ending tasks early

@@ -122,7 +122,7 @@ impl Worker<'_> {
     fn put_off(&self, task: &TaskRef, due: Due, now: Tick) {
         self.tally.skip();
         let mut core = self.pool.core.lock();
-        let running = core.workers[self.index].as_mut().and_then(|worker| worker.running.take());
+        self.strike_out(&mut core);
         let allowed = core.may_wait(task.header(), false);
         let waits = task.state() == TaskState::Waiting;
         if allowed && waits {
@@ -133,7 +133,6 @@ impl Worker<'_> {
         if !allowed {
             self.pool.end(&**task, TaskError::Cancelled);
         }
-        self.pool.discard(running);
     }
 
     fn give_up(&self, task: &TaskRef, error: TaskError) {

@@ -232,7 +232,7 @@ impl Pool {
         let header = task.header();
         let mut running = core.workers.iter().flatten().filter_map(|worker| worker.running.as_ref());
         // A run that waits to be polled again is going on, too.
-        let in_hand = running.any(|(running, _)| std::ptr::addr_eq(&**running, task))
+        let in_hand = running.any(|(running, _)| std::ptr::addr_eq(&***running, task))
             || core.queue.contains(header.key());
         match (in_hand, header.may_run_again() && core.may_have_runs(header, false)) {
             (false, _) => Steered::Over,

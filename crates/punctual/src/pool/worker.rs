@@ -3,6 +3,7 @@
 //! A worker survives whatever it runs: bodies, hooks and destructors are called through
 //! [`unwind`](crate::unwind). It drops what it has run before it waits, and outside every lock.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::observe::Place;
 use crate::park::Parker;
 use crate::series::Due;
 use crate::slack;
-use crate::task::{Ended, Run, TaskId, Turn};
+use crate::task::{Ended, Half, Run, TaskId, Turn};
 
 /// The life of a worker thread.
 pub(super) fn work(pool: &Arc<Pool>, index: usize) {
@@ -37,10 +38,12 @@ pub(super) fn work(pool: &Arc<Pool>, index: usize) {
         newborn: true,
         known: Tick::ZERO,
         brisk: false,
+        struck_out: Cell::new(None),
     };
-    while let Some((task, turn, now)) = worker.next() {
+    let mut last = None;
+    while let Some((task, turn, now)) = worker.next(last) {
         worker.run(&task, turn, now);
-        pool.discard(task);
+        last = Some(task);
     }
     pool.tell(Place::Worker, |observer| observer.worker_stopped());
     pool.worker_gone();
@@ -58,6 +61,8 @@ pub(super) struct Worker<'a> {
     known: Tick,
     /// The last wait was short and ended with a call: the next may well do so, too.
     brisk: bool,
+    /// The pool's half of the task in hand, which it no longer notes.
+    struck_out: Cell<Option<Half>>,
 }
 
 /// A wait that ends with a call within this time makes the worker look out for the next call before it parks. An
@@ -65,14 +70,15 @@ pub(super) struct Worker<'a> {
 const BRISK: Duration = Duration::from_micros(200);
 
 impl Worker<'_> {
-    /// Waits for a due task; `None` when the worker is no longer needed, and then it has resigned.
-    fn next(&mut self) -> Option<(TaskRef, Turn, Tick)> {
+    /// Waits for a due task, after the `last`; `None` when the worker is no longer needed, and then it has resigned.
+    fn next(&mut self, last: Option<Half>) -> Option<(Half, Turn, Tick)> {
         let pool = self.pool;
         let mut core = pool.core.lock_alone();
         if std::mem::take(&mut self.newborn) {
             core.arrive();
         }
-        let mut finished = core.workers[self.index].as_mut().and_then(|worker| worker.running.take());
+        self.strike_out(&mut core);
+        let mut finished = last.zip(self.struck_out.take()).map(|(last, noted)| last.join(noted));
         let mut idle_since = None;
         loop {
             let now = self.look_at_clock(&core);
@@ -80,7 +86,8 @@ impl Worker<'_> {
             match core.next_step(now, *idle_since.get_or_insert(now)) {
                 Step::Take(fired) => {
                     let (task, turn) = with_turn(fired);
-                    let then = core.take(self.index, &task, turn, now);
+                    let (task, noted) = task.halve();
+                    let then = core.take(self.index, noted, turn, now);
                     settle(gate, &core);
                     drop(core);
                     if let Some(finished) = finished {
@@ -109,11 +116,11 @@ impl Worker<'_> {
                     }
                 }
                 Step::Leave => {
-                    let (wake, running) = core.resign(self.index, now);
+                    let wake = core.resign(self.index, now);
                     settle(gate, &core);
                     drop(core);
                     wake.iter().for_each(|parker| parker.unpark());
-                    pool.discard((finished, running));
+                    pool.discard(finished);
                     return None;
                 }
             }
@@ -168,7 +175,7 @@ impl Worker<'_> {
 
     pub(super) fn requeue(&self, task: &TaskRef, due: Due, now: Tick) {
         let (pool, header) = (self.pool, task.header());
-        let (running, queued) = match header.wakes() {
+        let queued = match header.wakes() {
             None => self.put_back(&mut pool.core.lock_alone(), task, header.id(), due, now),
             Some(_) => {
                 let mut core = pool.core.lock();
@@ -180,21 +187,20 @@ impl Worker<'_> {
             // Shut down meanwhile, or cancelled: then it is over already, and this does nothing.
             pool.end(&**task, TaskError::Cancelled);
         }
-        pool.discard(running);
     }
 
     /// What the worker has in hand goes back to the queue; says whether it may.
-    fn put_back(
-        &self,
-        core: &mut Core,
-        task: &TaskRef,
-        number: TaskId,
-        due: Due,
-        now: Tick,
-    ) -> (Option<(TaskRef, Turn)>, bool) {
+    fn put_back(&self, core: &mut Core, task: &TaskRef, number: TaskId, due: Due, now: Tick) -> bool {
         self.tally.finish();
-        let running = core.workers[self.index].as_mut().and_then(|worker| worker.running.take());
-        (running, core.requeue(task, number, due, now))
+        self.strike_out(core);
+        core.requeue(task, number, due, now)
+    }
+
+    /// The pool no longer notes that the worker has a task in hand.
+    pub(super) fn strike_out(&self, core: &mut Core) {
+        if let Some((noted, _)) = core.workers[self.index].as_mut().and_then(|worker| worker.running.take()) {
+            self.struck_out.set(Some(noted));
+        }
     }
 }
 

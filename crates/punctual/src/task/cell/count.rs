@@ -53,11 +53,17 @@ impl<W: Word> Count<W> {
         }
     }
 
+    /// Whether there is one alone. Then it stays so, unless its holder makes another.
+    pub(super) fn is_one(&self) -> bool {
+        // Acquire: what was done with the other references comes before what is done with this one.
+        self.0.load(Ordering::Acquire) == 1
+    }
+
     /// Gives one up; says whether it was the last, and then what it referred to is the caller's to free.
     #[must_use]
     pub(super) fn release(&self) -> bool {
         // Acquire, in both ways: what was done with the other references comes before the end of the task.
-        if self.0.load(Ordering::Acquire) == 1 {
+        if self.is_one() {
             return true;
         }
         let last = self.0.fetch_sub(1, Ordering::Release) == 1;

@@ -372,9 +372,11 @@ impl Header {
 
     // ---- what is written under the lock
 
-    /// The task has entered the queue. To be called under the pool's lock.
+    /// The task has entered the queue. To be called under the pool's lock, by whoever has the queue's reference.
+    #[inline]
     pub(crate) fn set_queued(&self, key: TaskKey, planned: Tick) {
-        let guard = self.lock();
+        // Where that is the only one there is nobody to lock out.
+        let guard = if self.count.is_one() { None } else { Some(self.lock()) };
         match self.extra_at(self.link.load(Ordering::Relaxed)) {
             None => self.link.store(odd(key), Ordering::Release),
             Some(extra) => {

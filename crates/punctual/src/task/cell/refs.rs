@@ -7,7 +7,9 @@
 //! # Invariants
 //! 1. The count in the header is that of the references. A task is freed by whoever gives up the last one, and not before.
 //! 2. Every reference was made from the box in [`allocate`], so it may be used for the whole allocation.
+//! 3. Two [`Half`]s count as one reference. Neither gives it up alone, so both are good until they are joined.
 
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
@@ -82,7 +84,47 @@ impl RefUnwindSafe for TaskRef {}
 impl<T> UnwindSafe for TypedRef<T> {}
 impl<T> RefUnwindSafe for TypedRef<T> {}
 
+/// One of two that are a reference together: what a worker runs, and what the pool notes that it runs. To count the second
+/// would cost every run two read-modify-writes. A half that is dropped alone keeps the task in memory for good.
+pub(crate) struct Half(ManuallyDrop<TaskRef>);
+
+impl Half {
+    /// The reference that these two are.
+    ///
+    /// # Panics
+    /// If they belong to different tasks.
+    pub(crate) fn join(self, other: Half) -> TaskRef {
+        assert!(self.0.0 == other.0.0, "halves of one reference");
+        ManuallyDrop::into_inner(self.0)
+    }
+}
+
+impl Deref for Half {
+    type Target = TaskRef;
+
+    fn deref(&self) -> &TaskRef {
+        &self.0
+    }
+}
+
 impl TaskRef {
+    /// The same reference in two parts.
+    pub(crate) fn halve(self) -> (Half, Half) {
+        let twin = Self(self.0);
+        (Half(ManuallyDrop::new(self)), Half(ManuallyDrop::new(twin)))
+    }
+
+    /// Brings the task into the cache, for whoever will need it soon.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a hint, which does nothing else, whatever the address; every x86-64 has it.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().cast()) };
+        }
+    }
+
     /// What tells it from all other tasks, while it is there. Not to be followed.
     pub(crate) fn address(&self) -> usize {
         self.0.addr().get()
