@@ -137,6 +137,15 @@ impl<T> Mutex<T> {
         Self(imp::Mutex::new(value))
     }
 
+    /// `None` if somebody has it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
