@@ -1,5 +1,7 @@
 //! `cargo xtask sanitize`: the stress tests under the address and the thread sanitizer.
 //!
+//! Tasks are allocated one by one here (`punctual_plain_memory`), so that a use after the end of one is seen.
+//!
 //! Both need a nightly toolchain and x86-64 Linux; each builds in a target directory of its own.
 //!
 //! # What each can see
@@ -53,7 +55,7 @@ fn run(workspace: &Workspace, sanitizer: &str, more: &[&str]) -> Outcome {
     let args = ["test", "-p", "punctual", "--test", "stress", "--target", TARGET];
     workspace
         .of_toolchain(TOOLCHAIN, "cargo", &[&args, more].concat())
-        .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"))
+        .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer} --cfg punctual_plain_memory"))
         .env("CARGO_TARGET_DIR", workspace.target.join(format!("sanitize-{sanitizer}")))
         .run()
 }

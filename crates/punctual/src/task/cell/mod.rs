@@ -37,6 +37,7 @@ mod count;
 mod header;
 #[cfg(all(test, punctual_loom))]
 mod loom_cell;
+mod memory;
 mod refs;
 
 use std::mem::ManuallyDrop;

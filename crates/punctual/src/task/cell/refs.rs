@@ -6,15 +6,17 @@
 //!
 //! # Invariants
 //! 1. The count in the header is that of the references. A task is freed by whoever gives up the last one, and not before.
-//! 2. Every reference was made from the box in [`allocate`], so it may be used for the whole allocation.
+//! 2. Every reference was made from the address in [`entrust`], so it may be used for the whole allocation.
 //! 3. Two [`Half`]s count as one reference. Neither gives it up alone, so both are good until they are joined.
 
+use std::alloc::Layout;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
 use super::header::{Header, Traits};
+use super::memory;
 use super::{Body, Cell, Task, Typed};
 
 /// A task as the queue and the workers hold it.
@@ -54,8 +56,32 @@ where
     T: Send + 'static,
     B: Body<T> + 'static,
 {
-    let cell = NonNull::from(Box::leak(Box::new(cell)));
-    (Owner(cell), TaskRef(cell.cast()))
+    let place = memory::allocate(Layout::new::<Cell<T, B>>()).cast::<Cell<T, B>>();
+    // SAFETY: memory for just that.
+    unsafe { place.write(cell) };
+    (Owner(place), TaskRef(place.cast()))
+}
+
+/// Drops a task and takes its memory back.
+///
+/// # Safety
+/// It was made by [`entrust`], and nobody else has it any more.
+unsafe fn free<C: ?Sized>(task: NonNull<C>) {
+    struct Memory(NonNull<u8>, Layout);
+
+    // Also if a destructor panics.
+    impl Drop for Memory {
+        fn drop(&mut self) {
+            // SAFETY: what was in it is dropped, or was being dropped, and nobody has it.
+            unsafe { memory::release(self.0, self.1) };
+        }
+    }
+
+    // SAFETY: for the caller to see to. The layout is that of the value, as it was when it was allocated.
+    unsafe {
+        let _memory = Memory(task.cast(), Layout::for_value(task.as_ref()));
+        task.drop_in_place();
+    }
 }
 
 /// # Safety
@@ -158,8 +184,8 @@ impl Drop for TaskRef {
     fn drop(&mut self) {
         if self.header().count.release() {
             let erase = self.header().erase();
-            // SAFETY: as in `deref`; by 1 nobody else has it any more, and it came from a box.
-            drop(unsafe { Box::from_raw(erase(self.0).as_ptr()) });
+            // SAFETY: as in `deref`; by 1 nobody else has it any more.
+            unsafe { free(erase(self.0)) };
         }
     }
 }
@@ -191,8 +217,8 @@ impl<T> Clone for TypedRef<T> {
 impl<T> Drop for TypedRef<T> {
     fn drop(&mut self) {
         if self.header().count.release() {
-            // SAFETY: by 1 nobody else has it any more, and it came from a box.
-            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+            // SAFETY: by 1 nobody else has it any more.
+            unsafe { free(self.0) };
         }
     }
 }
@@ -236,8 +262,8 @@ where
 {
     fn drop(&mut self) {
         if self.header().count.release() {
-            // SAFETY: by 1 nobody else has it any more, and it came from a box.
-            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+            // SAFETY: by 1 nobody else has it any more.
+            unsafe { free(self.0) };
         }
     }
 }

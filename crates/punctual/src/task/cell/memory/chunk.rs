@@ -1,0 +1,116 @@
+//! A chunk in memory: a header, then blocks of one size.
+//!
+//! It begins at a multiple of its size, so the chunk of a block is found from the address of the block. It is a little
+//! smaller than that, so that an allocator that puts a few bytes in front of each can have them side by side.
+
+use std::alloc::{self, Layout};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::depot::Chunk;
+use super::{Sizes, Word};
+
+/// From one chunk to the next.
+const PITCH: usize = 16 * 1024;
+const LAYOUT: Layout = match Layout::from_size_align(PITCH - 64, PITCH) {
+    Ok(layout) => layout,
+    Err(_) => panic!("a power of two, and room for it"),
+};
+/// Blocks are named by how many of these are before them.
+const UNIT: usize = 8;
+
+/// A line of its own, which all who give back write to.
+#[repr(C, align(64))]
+struct Head {
+    word: AtomicU64,
+    sizes: Sizes,
+    /// Guarded by the lock of the depot.
+    place: std::cell::UnsafeCell<Option<usize>>,
+}
+
+/// The address of a chunk, good for all of it. Whoever uses it may, by the invariants of the [module](super): it is the owner,
+/// or has a block of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChunkRef(NonNull<Head>);
+
+// SAFETY: what is in a chunk is atomic, or guarded as `Head` says, or belongs to whoever has the block.
+unsafe impl Send for ChunkRef {}
+
+impl ChunkRef {
+    /// A new one, for a shelf, and where its blocks begin, where they end, and from one to the next.
+    pub(super) fn make(size: usize) -> (Self, (u16, u16, u16)) {
+        // SAFETY: the size is not zero.
+        let memory = unsafe { alloc::alloc(LAYOUT) };
+        let Some(head) = NonNull::new(memory.cast::<Head>()) else { alloc::handle_alloc_error(LAYOUT) };
+        let first = size_of::<Head>();
+        let all = (LAYOUT.size() - first) / size;
+        let end = first + all * size;
+        let sizes = Sizes { all: all as u16, enough: (all / 4) as u16 };
+        let place = std::cell::UnsafeCell::new(None);
+        let word = AtomicU64::new(Word::SHELF.to_bits());
+        // SAFETY: just allocated, large enough and aligned to far more.
+        unsafe { head.write(Head { word, sizes, place }) };
+        (Self(head), ((first / UNIT) as u16, (end / UNIT) as u16, (size / UNIT) as u16))
+    }
+
+    /// The chunk of a block, and where the block is in it.
+    pub(super) fn of(block: NonNull<u8>) -> (Self, u16) {
+        let address = block.as_ptr();
+        let head = address.map_addr(|address| address & !(PITCH - 1)).cast::<Head>();
+        let at = address.addr() % PITCH / UNIT;
+        // SAFETY: no chunk is at zero, so this is not null.
+        (Self(unsafe { NonNull::new_unchecked(head) }), at as u16)
+    }
+
+    /// The block at `at`.
+    pub(super) fn block(self, at: u16) -> NonNull<u8> {
+        // SAFETY: names of blocks are within the chunk, for the whole of which the address is good.
+        unsafe { self.0.cast::<u8>().add(usize::from(at) * UNIT) }
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: the chunk is there, see above; and no `&mut` to its head is ever made.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Chunk for ChunkRef {
+    fn sizes(self) -> Sizes {
+        self.head().sizes
+    }
+
+    fn word(self) -> Word {
+        // Relaxed: a change follows, which is refused if this is old.
+        Word::from_bits(self.head().word.load(Ordering::Relaxed))
+    }
+
+    fn change(self, from: Word, to: Word) -> bool {
+        let word = &self.head().word;
+        word.compare_exchange_weak(from.to_bits(), to.to_bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    fn next(self, at: u16) -> u16 {
+        // SAFETY: by 1 nobody else uses the block, in which this was written when it came back.
+        unsafe { self.block(at).cast::<u16>().read() }
+    }
+
+    fn set_next(self, at: u16, next: u16) {
+        // SAFETY: by 1 nobody else uses the block; it is aligned to eight.
+        unsafe { self.block(at).cast::<u16>().write(next) };
+    }
+
+    fn place(self) -> Option<usize> {
+        // SAFETY: the lock of the depot is held by whoever asks.
+        unsafe { *self.head().place.get() }
+    }
+
+    fn set_place(self, place: Option<usize>) {
+        // SAFETY: as above.
+        unsafe { *self.head().place.get() = place };
+    }
+
+    fn free(self) {
+        // SAFETY: it was allocated so, and by 2 nobody else has anything of it.
+        unsafe { alloc::dealloc(self.0.as_ptr().cast(), LAYOUT) };
+    }
+}

@@ -1,0 +1,222 @@
+//! Models of the memory of tasks: the real protocol on chunks that tell of misuse.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicU64;
+use loom::thread;
+
+use super::depot::{Chunk, Depot, give_back, update};
+use super::shelf::Shelf;
+use super::{Owner, Sizes, Word};
+use crate::loom_support::explore;
+use crate::sync::Mutex;
+
+/// Blocks are at 1 to 3. Two make it worth taking.
+const SIZES: Sizes = Sizes { all: 3, enough: 2 };
+
+struct Memory {
+    word: AtomicU64,
+    /// Written by whoever has the block, so loom tells of two who do.
+    next: [UnsafeCell<u16>; SIZES.all as usize + 1],
+    place: UnsafeCell<Option<usize>>,
+    /// Of the standard library: only counted.
+    freed: AtomicUsize,
+}
+
+/// Leaked, so that a model may look at what was freed.
+#[derive(Clone, Copy)]
+struct Model(&'static Memory);
+
+impl PartialEq for Model {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Model {
+    fn new(word: Word) -> Self {
+        Self(Box::leak(Box::new(Memory {
+            word: AtomicU64::new(word.to_bits()),
+            next: std::array::from_fn(|_| UnsafeCell::new(0)),
+            place: UnsafeCell::new(None),
+            freed: AtomicUsize::new(0),
+        })))
+    }
+
+    fn memory(self) -> &'static Memory {
+        assert_eq!(self.freed(), 0, "used after it was freed");
+        self.0
+    }
+
+    fn freed(self) -> usize {
+        self.0.freed.load(Ordering::SeqCst)
+    }
+
+    /// Uses a block that is out.
+    fn scribble(self, at: u16) {
+        self.set_next(at, u16::MAX);
+    }
+}
+
+impl Chunk for Model {
+    fn sizes(self) -> Sizes {
+        self.memory();
+        SIZES
+    }
+
+    fn word(self) -> Word {
+        Word::from_bits(self.memory().word.load(Ordering::Relaxed))
+    }
+
+    fn change(self, from: Word, to: Word) -> bool {
+        let word = &self.memory().word;
+        word.compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    fn next(self, at: u16) -> u16 {
+        // SAFETY: loom tells of a race.
+        self.memory().next[usize::from(at)].with(|next| unsafe { *next })
+    }
+
+    fn set_next(self, at: u16, next: u16) {
+        // SAFETY: as above.
+        self.memory().next[usize::from(at)].with_mut(|place| unsafe { *place = next });
+    }
+
+    fn place(self) -> Option<usize> {
+        // SAFETY: as above.
+        self.memory().place.with(|place| unsafe { *place })
+    }
+
+    fn set_place(self, place: Option<usize>) {
+        // SAFETY: as above.
+        self.memory().place.with_mut(|old| unsafe { *old = place });
+    }
+
+    fn free(self) {
+        assert_eq!(self.word(), Word { owner: Owner::Last, count: SIZES.all, ..self.word() });
+        assert_eq!(self.0.freed.fetch_add(1, Ordering::SeqCst), 0, "freed once");
+    }
+}
+
+type Shared = Arc<Mutex<Depot<Model>>>;
+
+fn give_back_in_thread(depot: &Shared, chunk: Model, blocks: &'static [u16]) -> thread::JoinHandle<()> {
+    let depot = Arc::clone(depot);
+    thread::spawn(move || {
+        for &at in blocks {
+            chunk.scribble(at);
+            give_back(|| &*depot, chunk, at);
+        }
+    })
+}
+
+/// Has no spare to give, and keeps none.
+fn full_depot() -> (Shared, Vec<Model>) {
+    let depot = Arc::new(Mutex::new(Depot::new()));
+    let spares: Vec<Model> = (0..2)
+        .map(|_| {
+            let chunk = Model::new(Word::SHELF.let_go(SIZES));
+            (1..=SIZES.all).for_each(|at| give_back(|| &*depot, chunk, at));
+            chunk
+        })
+        .collect();
+    (depot, spares)
+}
+
+/// Everything that can be had without making a chunk.
+fn take_all(depot: &Mutex<Depot<Model>>, shelf: &mut Shelf<Model>) -> Vec<(Model, u16)> {
+    let mut taken = Vec::new();
+    let mut made = false;
+    while !made {
+        while let Some((chunk, at)) = shelf.take() {
+            chunk.scribble(at);
+            taken.push((chunk, at));
+        }
+        shelf.refill(depot, || {
+            made = true;
+            (Model::new(Word::SHELF), (1, 1, 1))
+        });
+    }
+    taken
+}
+
+fn is_distinct(taken: &[(Model, u16)]) -> bool {
+    taken.iter().enumerate().all(|(n, block)| !taken[..n].contains(block))
+}
+
+#[test]
+fn a_chunk_that_comes_back_from_three_threads_is_freed_once() {
+    explore(3, || {
+        let (depot, _spares) = full_depot();
+        let chunk = Model::new(Word::SHELF.let_go(SIZES));
+        let others = [&[2][..], &[3]].map(|blocks| give_back_in_thread(&depot, chunk, blocks));
+        chunk.scribble(1);
+        give_back(|| &*depot, chunk, 1);
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(chunk.freed(), 1);
+    });
+}
+
+#[test]
+fn a_chunk_is_taken_or_comes_back_as_a_whole() {
+    explore(3, || {
+        let (depot, spares) = full_depot();
+        let chunk = Model::new(Word::SHELF.let_go(SIZES));
+        let other = give_back_in_thread(&depot, chunk, &[1, 2, 3]);
+        let mut shelf = Shelf::EMPTY;
+        let taken = take_all(&depot, &mut shelf);
+        other.join().unwrap();
+        assert!(is_distinct(&taken), "no block is handed out twice");
+        assert!(spares.iter().all(|spare| taken.iter().filter(|(chunk, _)| chunk == spare).count() == 3));
+        let had = taken.iter().filter(|(other, _)| *other == chunk).count();
+        assert!(had == 0 || had >= 2);
+        for (chunk, at) in taken {
+            give_back(|| &*depot, chunk, at);
+        }
+        shelf.clear(&depot);
+        // Two are kept, whichever; of the others nothing is left.
+        let kept = spares.iter().chain([&chunk]).filter(|chunk| chunk.freed() == 0).count();
+        assert!(kept <= 2);
+    });
+}
+
+#[test]
+fn what_comes_back_to_a_shelf_is_used_again_or_let_go() {
+    explore(3, || {
+        let depot: Shared = Arc::new(Mutex::new(Depot::new()));
+        let chunk = Model::new(Word::SHELF);
+        let mut shelf = Shelf::EMPTY;
+        shelf.refill(&depot, || (chunk, (1, 4, 1)));
+        let first: Vec<u16> = std::iter::from_fn(|| shelf.take()).map(|(_, at)| at).collect();
+        assert_eq!(first, [1, 2, 3]);
+        let other = give_back_in_thread(&depot, chunk, &[1, 2]);
+        let taken = take_all(&depot, &mut shelf);
+        other.join().unwrap();
+        assert!(is_distinct(&taken) && taken.iter().all(|(other, at)| *other == chunk && *at < 3));
+        shelf.clear(&depot);
+        // What was let go with too little on its list, and had enough come back later, is in the depot.
+        let owner = chunk.word().owner;
+        assert!(owner == if taken.is_empty() { Owner::Depot } else { Owner::Nobody }, "{owner:?}");
+    });
+}
+
+#[test]
+fn a_thread_that_ends_leaves_what_it_has_to_the_others() {
+    explore(3, || {
+        let depot: Shared = Arc::new(Mutex::new(Depot::new()));
+        let chunk = Model::new(Word::SHELF);
+        let mut shelf = Shelf::EMPTY;
+        shelf.refill(&depot, || (chunk, (1, 4, 1)));
+        let (_, out) = shelf.take().expect("there are three");
+        assert_eq!(out, 1);
+        let other = give_back_in_thread(&depot, chunk, &[1]);
+        shelf.clear(&depot);
+        other.join().unwrap();
+        let (was, _) = update(chunk, |word| word);
+        assert_eq!((was.count, was.owner), (3, Owner::Depot), "a spare");
+        assert_eq!(take_all(&depot, &mut shelf).len(), 3);
+    });
+}

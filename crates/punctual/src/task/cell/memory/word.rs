@@ -1,0 +1,120 @@
+//! The one word in which a chunk says what has come back, and whose it is.
+
+/// A list of blocks, and who may use the chunk. Blocks are named by where they are in the chunk; nothing is at zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Word {
+    pub(super) first: u16,
+    pub(super) count: u16,
+    pub(super) owner: Owner,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Owner {
+    /// A thread allocates from it.
+    Shelf,
+    /// Nearly all is out.
+    Nobody,
+    /// Whoever made enough of it come back is about to list it.
+    Lister,
+    /// Enough came back, for some shelf.
+    Depot,
+    /// Whoever made the last of it come back decides what becomes of it.
+    Last,
+}
+
+/// How many blocks a chunk has, and how many make it worth taking.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) all: u16,
+    pub(super) enough: u16,
+}
+
+impl Word {
+    /// Nothing has come back to what is on a shelf.
+    pub(super) const SHELF: Self = Self { first: 0, count: 0, owner: Owner::Shelf };
+
+    /// With the block at `at`, which leads to what was the first.
+    #[inline]
+    pub(super) fn with(self, at: u16, sizes: Sizes) -> Self {
+        let count = self.count + 1;
+        let owner = match self.owner {
+            Owner::Nobody if count >= sizes.enough => Owner::Lister,
+            Owner::Depot if count == sizes.all => Owner::Last,
+            owner => owner,
+        };
+        Self { first: at, count, owner }
+    }
+
+    /// Taken from the shelf.
+    pub(super) fn let_go(self, sizes: Sizes) -> Self {
+        let owner = match self.count {
+            count if count == sizes.all => Owner::Last,
+            count if count >= sizes.enough => Owner::Lister,
+            _ => Owner::Nobody,
+        };
+        Self { owner, ..self }
+    }
+
+    /// Put into the depot.
+    pub(super) fn listed(self, sizes: Sizes) -> Self {
+        Self { owner: if self.count == sizes.all { Owner::Last } else { Owner::Depot }, ..self }
+    }
+
+    #[inline]
+    pub(super) fn to_bits(self) -> u64 {
+        u64::from(self.first) | u64::from(self.count) << 16 | (self.owner as u64) << 32
+    }
+
+    #[inline]
+    pub(super) fn from_bits(bits: u64) -> Self {
+        let owner = match bits >> 32 {
+            0 => Owner::Shelf,
+            1 => Owner::Nobody,
+            2 => Owner::Lister,
+            3 => Owner::Depot,
+            _ => Owner::Last,
+        };
+        Self { first: bits as u16, count: (bits >> 16) as u16, owner }
+    }
+}
+
+#[cfg(all(test, not(punctual_loom)))]
+mod tests {
+    use super::{Owner, Sizes, Word};
+
+    const SIZES: Sizes = Sizes { all: 8, enough: 2 };
+
+    #[test]
+    fn every_word_survives_its_bits() {
+        for owner in [Owner::Shelf, Owner::Nobody, Owner::Lister, Owner::Depot, Owner::Last] {
+            let word = Word { first: u16::MAX, count: 0x1234, owner };
+            assert_eq!(Word::from_bits(word.to_bits()), word);
+        }
+    }
+
+    #[test]
+    fn one_block_makes_enough_and_one_makes_all() {
+        let mut word = Word::SHELF.let_go(SIZES);
+        let owners: Vec<Owner> = (1..=8)
+            .map(|at| {
+                word = word.with(at, SIZES);
+                let owner = word.owner;
+                if owner == Owner::Lister {
+                    word = word.listed(SIZES);
+                }
+                owner
+            })
+            .collect();
+        let expected = [&[Owner::Nobody, Owner::Lister][..], &[Owner::Depot; 5], &[Owner::Last]].concat();
+        assert_eq!(owners, expected);
+    }
+
+    #[test]
+    fn what_all_came_back_to_meanwhile_is_whole_at_once() {
+        let full = Word { first: 1, count: 8, owner: Owner::Shelf };
+        assert_eq!(full.let_go(SIZES).owner, Owner::Last);
+        assert_eq!(Word { owner: Owner::Lister, ..full }.listed(SIZES).owner, Owner::Last);
+        assert_eq!(Word { count: 7, ..full }.let_go(SIZES).owner, Owner::Lister);
+        assert_eq!(Word { count: 1, ..full }.let_go(SIZES).owner, Owner::Nobody);
+    }
+}
