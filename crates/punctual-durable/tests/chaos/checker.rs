@@ -11,11 +11,13 @@
 //! 5. Claims of a job have growing fences, and nobody starts again what it holds or has finished.
 //! 6. A crash costs no attempt, and every start without an outcome is accounted for as one.
 //! 7. Every occurrence of a schedule has become one job.
+//! 8. What is to follow a job that is done has become one job, which was started after the work of its predecessor was
+//!    done by the claim that counts. Nothing else follows anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use punctual_durable::{JobRecord, JobState};
+use punctual_durable::{JobId, JobRecord, JobState};
 
 use crate::side_log::{Entry, Run};
 
@@ -29,6 +31,8 @@ pub(crate) struct Row {
     pub(crate) fence: i64,
     /// The schedule that it is an occurrence of, and its nominal time.
     pub(crate) series: Option<(String, i64)>,
+    /// The job that it follows.
+    pub(crate) parent: Option<i64>,
 }
 
 impl From<&JobRecord> for Row {
@@ -40,6 +44,7 @@ impl From<&JobRecord> for Row {
             crashes: record.crashes,
             fence: record.fence.as_i64(),
             series: record.series.as_ref().map(|(name, nominal)| (name.clone(), nominal.as_micros())),
+            parent: record.parent.map(JobId::as_i64),
         }
     }
 }
@@ -52,6 +57,8 @@ pub(crate) struct Series {
     pub(crate) period: i64,
     /// The first nominal time that has not become a job.
     pub(crate) next: i64,
+    /// How many jobs follow each occurrence, one after the other.
+    pub(crate) links: usize,
 }
 
 /// Something that must not be.
@@ -73,6 +80,10 @@ pub(crate) enum Violation {
     OccurrenceTwice { series: String, nominal: i64 },
     OccurrenceMissing { series: String, nominal: i64 },
     OccurrenceOffGrid { series: String, nominal: i64 },
+    SuccessorMissing { id: i64 },
+    SuccessorTwice { id: i64, times: usize },
+    SuccessorUnasked { id: i64, successor: i64 },
+    SuccessorTooSoon { id: i64, successor: i64 },
 }
 
 impl fmt::Display for Violation {
@@ -109,6 +120,14 @@ impl fmt::Display for Violation {
             Self::OccurrenceOffGrid { series, nominal } => {
                 write!(f, "{series} has no occurrence at {nominal}, and it happened")
             }
+            Self::SuccessorMissing { id } => write!(f, "job {id} is done, and what was to follow it did not"),
+            Self::SuccessorTwice { id, times } => write!(f, "job {id} was followed {times} times"),
+            Self::SuccessorUnasked { id, successor } => {
+                write!(f, "job {successor} follows job {id}, and nobody asked for it")
+            }
+            Self::SuccessorTooSoon { id, successor } => {
+                write!(f, "job {successor} was started before job {id}, which it follows, was done")
+            }
         }
     }
 }
@@ -143,13 +162,15 @@ pub(crate) struct Seen {
     /// Reports that the store refused.
     pub(crate) refused: usize,
     pub(crate) occurrences: usize,
+    /// Jobs that follow others.
+    pub(crate) successors: usize,
 }
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { jobs, starts, repeated, refused, occurrences } = self;
+        let Self { jobs, starts, repeated, refused, occurrences, successors } = self;
         write!(f, "{jobs} jobs, {starts} starts, {repeated} jobs run again, {refused} reports refused, ")?;
-        write!(f, "{occurrences} occurrences")
+        write!(f, "{occurrences} occurrences, {successors} successors")
     }
 }
 
@@ -158,7 +179,10 @@ impl fmt::Display for Seen {
 struct Told {
     accepted: bool,
     starts: Vec<Run>,
-    effects: BTreeSet<i64>,
+    /// The line of the first of them.
+    first: Option<usize>,
+    /// By fence, and the line.
+    effects: BTreeMap<i64, usize>,
     /// Who was told that it is over, and after how many starts.
     over: Vec<(u32, usize)>,
 }
@@ -167,11 +191,19 @@ struct Told {
 pub(crate) fn check(evidence: &Evidence) -> Result<Seen, Vec<Violation>> {
     let mut seen = Seen::default();
     let mut jobs: BTreeMap<i64, Told> = BTreeMap::new();
-    for entry in &evidence.log {
+    let mut owed: Vec<(i64, usize)> = Vec::new();
+    for (line, entry) in evidence.log.iter().enumerate() {
         match entry {
             Entry::Accepted { id } => jobs.entry(*id).or_default().accepted = true,
-            Entry::Started(run) => jobs.entry(run.id).or_default().starts.push(*run),
-            Entry::Effect(run) => drop(jobs.entry(run.id).or_default().effects.insert(run.fence)),
+            Entry::Owed { id, links } => owed.push((*id, *links)),
+            Entry::Started(run) => {
+                let told = jobs.entry(run.id).or_default();
+                told.starts.push(*run);
+                told.first.get_or_insert(line);
+            }
+            Entry::Effect(run) => {
+                jobs.entry(run.id).or_default().effects.entry(run.fence).or_insert(line);
+            }
             Entry::Over { id, process, .. } => {
                 let told = jobs.entry(*id).or_default();
                 told.over.push((*process, told.starts.len()));
@@ -197,7 +229,10 @@ pub(crate) fn check(evidence: &Evidence) -> Result<Seen, Vec<Violation>> {
     seen.jobs = rows.len();
     for series in &evidence.series {
         seen.occurrences += check_series(series, &evidence.rows, &mut wrong);
+        let is_one = |row: &&Row| row.series.as_ref().is_some_and(|(name, _)| *name == series.name);
+        owed.extend(evidence.rows.iter().filter(is_one).map(|row| (row.id, series.links)));
     }
+    seen.successors = check_successors(owed, &rows, &jobs, &mut wrong);
     if wrong.is_empty() { Ok(seen) } else { Err(wrong) }
 }
 
@@ -241,7 +276,7 @@ fn check_job(row: &Row, told: &Told, leave: Leave, wrong: &mut Vec<Violation>) {
     {
         wrong.push(Violation::StaleFinish { id, process: *process });
     }
-    if !told.effects.contains(&row.fence) {
+    if !told.effects.contains_key(&row.fence) {
         wrong.push(Violation::NoEffect { id, fence: row.fence });
     }
     if row.attempt != 1 && !leave.handlers_fail {
@@ -275,6 +310,48 @@ fn check_series(series: &Series, rows: &[Row], wrong: &mut Vec<Violation>) -> us
     usize::try_from((owed - series.start) / series.period).unwrap()
 }
 
+/// Walks down every chain, `owed` being the jobs that others are to follow and how many; says how many follow.
+fn check_successors(
+    mut owed: Vec<(i64, usize)>,
+    rows: &BTreeMap<i64, &Row>,
+    jobs: &BTreeMap<i64, Told>,
+    wrong: &mut Vec<Violation>,
+) -> usize {
+    let mut successors: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    for row in rows.values() {
+        if let Some(parent) = row.parent {
+            successors.entry(parent).or_default().push(row.id);
+        }
+    }
+    let count = successors.values().map(Vec::len).sum();
+    while let Some((id, links)) = owed.pop() {
+        // One that is lost, or not over, is a fault of its own.
+        let Some(row) = rows.get(&id).filter(|_| links > 0) else { continue };
+        let had = successors.remove(&id).unwrap_or_default();
+        match had.len() {
+            _ if row.state != JobState::Done => {
+                let unasked = |successor: &i64| Violation::SuccessorUnasked { id, successor: *successor };
+                wrong.extend(had.iter().map(unasked));
+            }
+            0 => wrong.push(Violation::SuccessorMissing { id }),
+            1 => {}
+            times => wrong.push(Violation::SuccessorTwice { id, times }),
+        }
+        // Before the store knew that it is done, by the claim that counts, its work was.
+        let done = jobs.get(&id).and_then(|told| told.effects.get(&row.fence));
+        for successor in had {
+            let first = jobs.get(&successor).and_then(|told| told.first);
+            if first.is_some_and(|first| done.is_none_or(|done| first < *done)) {
+                wrong.push(Violation::SuccessorTooSoon { id, successor });
+            }
+            owed.push((successor, links - 1));
+        }
+    }
+    let unasked = successors.into_iter().flat_map(|(id, all)| all.into_iter().map(move |it| (id, it)));
+    wrong.extend(unasked.map(|(id, successor)| Violation::SuccessorUnasked { id, successor }));
+    count
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,11 +365,12 @@ mod tests {
     }
 
     fn row(id: i64, fence: i64) -> Row {
-        Row { id, state: JobState::Done, attempt: 1, crashes: 0, fence, series: None }
+        Row { id, state: JobState::Done, attempt: 1, crashes: 0, fence, series: None, parent: None }
     }
 
     /// Job 1 ran once. Job 2 was started by process 10, which was killed, and done by process 11. Job 3 is the second of
-    /// two occurrences of a schedule, job 4 the first.
+    /// two occurrences of a schedule, job 4 the first. Jobs 5, 6 and 7 are a chain; its head was done by process 10, which
+    /// was killed before it could say so.
     fn sound() -> Evidence {
         let (first, again) = (run(2, 2, 10), run(2, 5, 11));
         let log = vec![
@@ -306,21 +384,33 @@ mod tests {
             Entry::Effect(run(4, 3, 11)),
             Entry::Started(run(3, 4, 11)),
             Entry::Effect(run(3, 4, 11)),
+            Entry::Accepted { id: 5 },
+            Entry::Owed { id: 5, links: 2 },
+            Entry::Started(run(5, 6, 10)),
+            Entry::Effect(run(5, 6, 10)),
+            Entry::Started(run(6, 7, 11)),
+            Entry::Effect(run(6, 7, 11)),
+            over(6, 11),
+            Entry::Started(run(7, 8, 11)),
+            Entry::Effect(run(7, 8, 11)),
+            over(7, 11),
             Entry::Started(again),
             Entry::Effect(again),
             over(2, 11),
         ];
         let occurrence =
             |id, fence, nominal| Row { series: Some(("tick".to_owned(), nominal)), ..row(id, fence) };
-        let rows =
+        let follows = |parent, id, fence| Row { parent: Some(parent), ..row(id, fence) };
+        let mut rows =
             vec![row(1, 1), Row { crashes: 1, ..row(2, 5) }, occurrence(3, 4, 110), occurrence(4, 3, 100)];
-        let series = vec![Series { name: "tick".to_owned(), start: 100, period: 10, next: 120 }];
+        rows.extend([row(5, 6), follows(5, 6, 7), follows(6, 7, 8)]);
+        let series = vec![Series { name: "tick".to_owned(), start: 100, period: 10, next: 120, links: 0 }];
         Evidence { log, rows, series, leave: Leave::default() }
     }
 
     #[test]
     fn what_is_sound_passes_and_is_counted() {
-        let seen = Seen { jobs: 4, starts: 5, repeated: 1, refused: 0, occurrences: 2 };
+        let seen = Seen { jobs: 7, starts: 8, repeated: 1, refused: 0, occurrences: 2, successors: 2 };
         assert_eq!(check(&sound()), Ok(seen));
     }
 
@@ -417,6 +507,48 @@ mod tests {
                     Violation::OccurrenceMissing { series: series(), nominal: 110 },
                     Violation::OccurrenceOffGrid { series: series(), nominal: 111 },
                 ],
+            ),
+            (|e| drop(e.rows.pop()), vec![Violation::SuccessorMissing { id: 6 }]),
+            (
+                // The head says that it is done, and what followed was lost with its process.
+                |e| {
+                    e.rows.truncate(5);
+                    e.log.retain(|entry| !matches!(entry, Entry::Over { id: 6 | 7, .. }));
+                },
+                vec![Violation::SuccessorMissing { id: 5 }],
+            ),
+            (|e| e.series[0].links = 1, [4, 3].map(|id| Violation::SuccessorMissing { id }).into()),
+            (
+                |e| e.rows[0].parent = Some(6),
+                vec![
+                    Violation::SuccessorTwice { id: 6, times: 2 },
+                    Violation::SuccessorTooSoon { id: 6, successor: 1 },
+                ],
+            ),
+            (|e| e.rows[4].parent = Some(7), vec![Violation::SuccessorUnasked { id: 7, successor: 5 }]),
+            (
+                |e| e.rows[4].state = JobState::Dead,
+                vec![
+                    Violation::NotOver { id: 5, state: JobState::Dead },
+                    Violation::SuccessorUnasked { id: 5, successor: 6 },
+                ],
+            ),
+            (
+                |e| {
+                    let done = e.log.iter().position(|entry| *entry == Entry::Effect(run(5, 6, 10)));
+                    let next = e.log.iter().position(|entry| *entry == Entry::Started(run(6, 7, 11)));
+                    e.log.swap(done.unwrap(), next.unwrap());
+                },
+                vec![Violation::SuccessorTooSoon { id: 5, successor: 6 }],
+            ),
+            (
+                // The claim that counts is the second: what the first did makes nothing follow.
+                |e| {
+                    let again = [Entry::Started(run(5, 9, 12)), Entry::Effect(run(5, 9, 12))];
+                    e.log.extend(again);
+                    (e.rows[4].fence, e.rows[4].crashes) = (9, 1);
+                },
+                vec![Violation::SuccessorTooSoon { id: 5, successor: 6 }],
             ),
         ];
         for (seed, expected) in seeds {

@@ -3,7 +3,7 @@
 //! The test starts itself again as other processes (`program.rs`), each with a node on a shared store. They tell what they
 //! do in a side log that knows nothing of the store (`side_log.rs`). When all is over, a checker (`checker.rs`) compares
 //! the two: nothing acknowledged is lost, everything has one outcome, nothing was early, no stale report was believed,
-//! every occurrence of a schedule happened once.
+//! every occurrence of a schedule happened once, and what was to follow a job followed it, once and not before.
 //!
 //! | Fault | File |
 //! |---|---|

@@ -60,6 +60,8 @@ pub(crate) enum Act {
     Plain,
     /// Enqueues another job.
     Spawn,
+    /// Asks for a job to follow when it is done.
+    Then,
     /// Waits for `go`.
     Hold,
     /// Kills its process.
@@ -155,6 +157,7 @@ fn handle(
             let next = cx.client().enqueue(Work { act: Act::Plain }).send()?;
             log.write(&Entry::accepted(next.id()));
         }
+        Act::Then => cx.then(cx.client().enqueue(Work { act: Act::Plain }))?,
         Act::Plain => {}
     }
     log.write(&Entry::Effect(run));

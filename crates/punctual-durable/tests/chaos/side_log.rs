@@ -16,6 +16,8 @@ use punctual_durable::{JobContext, JobId, JobState, TimeSource};
 pub(crate) enum Entry {
     /// A store has said that the job is accepted.
     Accepted { id: i64 },
+    /// So many jobs are to follow it, each when the one before is done.
+    Owed { id: i64, links: usize },
     /// The handler has been called.
     Started(Run),
     /// The handler has done what it is there for.
@@ -74,6 +76,7 @@ impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Accepted { id } => write!(f, "accepted {id}"),
+            Self::Owed { id, links } => write!(f, "owed {id} {links}"),
             Self::Started(run) => write!(f, "started {run}"),
             Self::Effect(run) => write!(f, "effect {run}"),
             Self::Over { id, state, process } => write!(f, "over {id} {state} {process}"),
@@ -95,6 +98,7 @@ impl FromStr for Entry {
         };
         let read = || match words[0] {
             "accepted" => Some(Self::Accepted { id: number(1)? }),
+            "owed" => Some(Self::Owed { id: number(1)?, links: words.get(2)?.parse().ok()? }),
             "started" => Some(Self::Started(run()?)),
             "effect" => Some(Self::Effect(run()?)),
             "over" => {
@@ -139,11 +143,11 @@ impl SideLog {
 fn a_line_is_read_as_it_was_written() {
     let run = Run { id: 1, fence: 2, due: -3, now: 4, process: 5 };
     let over = Entry::Over { id: 7, state: "done".to_owned(), process: 8 };
-    let refused = Entry::Refused { id: 9, process: 10 };
-    for entry in [Entry::Accepted { id: 6 }, Entry::Started(run), Entry::Effect(run), over, refused] {
+    let (owed, refused) = (Entry::Owed { id: 6, links: 3 }, Entry::Refused { id: 9, process: 10 });
+    for entry in [Entry::Accepted { id: 6 }, owed, Entry::Started(run), Entry::Effect(run), over, refused] {
         assert_eq!(entry.to_string().parse(), Ok(entry));
     }
-    for line in ["", "started 1 2 3 4", "accepted x", "over 1 done"] {
+    for line in ["", "started 1 2 3 4", "accepted x", "owed 1", "over 1 done"] {
         assert!(line.parse::<Entry>().is_err(), "{line:?}");
     }
 }

@@ -89,26 +89,45 @@ impl World {
         job
     }
 
+    /// Three jobs, of which the last asks for one more.
+    pub(crate) fn chain() -> NewJob {
+        let pause = Due::After(Duration::from_millis(fastrand::u64(..5)));
+        Self::job(Act::Plain).then(Self::job(Act::Plain).due(pause)).then(Self::job(Act::Then))
+    }
+
     /// What the store acknowledges goes into the side log.
     pub(crate) fn enqueue(&self, jobs: Vec<NewJob>) -> Vec<JobId> {
         let accepted = self.insist(|store| store.enqueue(jobs.clone()));
         let ids: Vec<JobId> = accepted.into_iter().map(Enqueued::id).collect();
-        ids.iter().for_each(|id| self.log.write(&Entry::accepted(*id)));
+        for (id, job) in ids.iter().zip(&jobs) {
+            self.log.write(&Entry::accepted(*id));
+            let links = links(job);
+            if links > 0 {
+                self.log.write(&Entry::Owed { id: id.as_i64(), links });
+            }
+        }
         ids
     }
 
-    /// Jobs due within 20 ms, some of which enqueue others.
+    /// Jobs due within 20 ms, some of which enqueue others, and some of which others follow.
     pub(crate) fn enqueue_some(&self, count: usize) {
         let job = |n: usize| {
-            let job = Self::job(if n % 7 == 3 { Act::Spawn } else { Act::Plain });
+            let job = match n % 7 {
+                1 => Self::job(Act::Then),
+                3 => Self::job(Act::Spawn),
+                5 => Self::chain(),
+                _ => Self::job(Act::Plain),
+            };
             job.due(Due::After(Duration::from_millis(fastrand::u64(..20))))
         };
         self.enqueue((0..count).map(job).collect());
     }
 
-    /// Something that happens every few milliseconds, each time once, however long nobody was there.
+    /// Something that happens every few milliseconds, each time once and with what follows it, however long nobody was
+    /// there.
     pub(crate) fn start_series(&mut self) {
-        let mut schedule = NewSchedule::new(SERIES, Cadence::Every(PERIOD), Self::job(Act::Plain));
+        let job = Self::job(Act::Plain).then(Self::job(Act::Plain));
+        let mut schedule = NewSchedule::new(SERIES, Cadence::Every(PERIOD), job);
         let start = self.store.now().after(PERIOD);
         (schedule.start, schedule.missed, schedule.overlap) =
             (Some(start), Missed::all(u32::MAX), Overlap::Allow);
@@ -181,7 +200,9 @@ impl World {
     pub(crate) fn await_all(&mut self) {
         self.end_series();
         let some = |state| !self.insist(|store| store.find(&Filter::new().state(state).limit(1))).is_empty();
-        while some(JobState::Scheduled) || some(JobState::Claimed) {
+        // A job may move on, or another follow it, between two questions: the last one is about all of them at once.
+        let alive = || self.records().iter().any(|job| !job.state.is_over());
+        while some(JobState::Scheduled) || some(JobState::Claimed) || alive() {
             self.hear();
         }
     }
@@ -200,7 +221,7 @@ impl World {
         let record = self.insist(Store::schedules).into_iter().find(|it| it.definition.name == SERIES)?;
         let next = record.next.expect("a fixed rate has a next time").as_micros();
         let period = i64::try_from(PERIOD.as_micros()).unwrap();
-        Some(Series { name: SERIES.to_owned(), start, period, next })
+        Some(Series { name: SERIES.to_owned(), start, period, next, links: links(&record.definition.job) })
     }
 
     pub(crate) fn records(&self) -> Vec<JobRecord> {
@@ -224,4 +245,15 @@ impl World {
             panic!("{} violations:\n{}", lines.len(), lines.join("\n"))
         })
     }
+}
+
+/// How many jobs follow it, one after the other: those of its chain, and what the last of them asks for.
+fn links(job: &NewJob) -> usize {
+    let asks = |job: &NewJob| serde_json::from_str::<Work>(&job.payload).unwrap().act == Act::Then;
+    let (last, before) = match job.then.split_last() {
+        Some((last, links)) => (last, std::iter::once(job).chain(links).any(asks)),
+        None => (job, false),
+    };
+    assert!(!before, "two jobs would follow one");
+    job.then.len() + usize::from(asks(last))
 }

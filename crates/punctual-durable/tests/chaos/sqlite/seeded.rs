@@ -83,3 +83,33 @@ fn a_claim_that_is_taken_away_is_refused_and_one_that_is_believed_all_the_same_i
         "{wrong:?}"
     );
 }
+
+#[test]
+fn a_successor_that_is_lost_is_noticed() {
+    let mut world = World::sqlite();
+    let ids = [World::chain(), World::job(Act::Plain)].map(|job| world.enqueue(vec![job])[0].as_i64());
+    tamper(&world, &format!("UPDATE punctual_job SET follow = NULL WHERE id = {}", ids[0]));
+    let node = world.spawn();
+    world.await_all();
+    node.end();
+    assert_eq!(world.judge(), Err(vec![Violation::SuccessorMissing { id: ids[0] }]));
+}
+
+/// Another job is passed off as the successor of one that is not done yet; then the real one follows.
+#[test]
+fn a_successor_that_comes_too_soon_or_twice_is_noticed() {
+    let mut world = World::sqlite();
+    let held = World::job(Act::Hold).then(World::job(Act::Plain));
+    let id = world.enqueue(vec![held])[0].as_i64();
+    let mut node = world.spawn();
+    world.await_line("holding");
+    let successor = world.enqueue(vec![World::job(Act::Plain)])[0].as_i64();
+    world.await_records(1);
+    tamper(&world, &format!("UPDATE punctual_job SET parent = {id} WHERE id = {successor}"));
+    node.order("go");
+    world.await_all();
+    node.end();
+    let expected =
+        [Violation::SuccessorTwice { id, times: 2 }, Violation::SuccessorTooSoon { id, successor }];
+    assert_eq!(world.judge(), Err(expected.into()));
+}
