@@ -12,7 +12,7 @@
 //! | a server that is cut off, stopped and started again | `postgres/server.rs` |
 //! | a disk that is full, a file or folder that is read-only | `sqlite/disk.rs` |
 //! | a log that is cut off or garbled, as after a power cut | `sqlite/torn.rs` |
-//! | a clock that is set an hour forward and back | `sqlite/clocks.rs` |
+//! | a clock that is set an hour forward and back (`shift.rs`) | `sqlite/clocks.rs`, `postgres/clocks.rs` |
 //! | a store that really does lose, repeat and hurry: does the checker notice? | `sqlite/seeded.rs` |
 //!
 //! The short form runs with the other tests. `cargo xtask chaos` runs the long form: `PUNCTUAL_CHAOS_CYCLES` is the number
@@ -28,6 +28,7 @@ mod place;
 mod postgres;
 mod program;
 mod scenarios;
+mod shift;
 mod side_log;
 mod sqlite;
 mod world;

@@ -40,6 +40,9 @@ impl Node {
     fn start(mut command: Command, orders: &Orders, lines: &Sender<String>) -> Self {
         command.args(["--exact", "child_process", "--nocapture", "--test-threads=1"]);
         command.env(ORDERS, serde_json::to_string(orders).unwrap());
+        if let Some(shift) = &orders.shift {
+            shift.apply(&mut command);
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().unwrap();
         let out = BufReader::new(process.stdout.take().unwrap());

@@ -26,10 +26,13 @@ use serde::{Deserialize, Serialize};
 use crate::PATIENCE;
 use crate::fuse::{Fuse, Fused, Point};
 use crate::place::Place;
+use crate::shift::{Shift, TrueTime};
 use crate::side_log::{Entry, Run, SideLog};
 
 /// The name of the variable with the orders.
 pub(crate) const ORDERS: &str = "PUNCTUAL_CHAOS_ORDERS";
+/// How many handlers run at once.
+pub(crate) const THREADS: usize = 3;
 /// What it ends with if the store cannot be opened.
 pub(crate) const CANNOT_OPEN: i32 = 3;
 
@@ -47,6 +50,8 @@ pub(crate) struct Orders {
     pub(crate) lies: bool,
     /// The largest file that it may write, in bytes.
     pub(crate) file_size: Option<u64>,
+    /// The clock of its machine, if that is not right.
+    pub(crate) shift: Option<Shift>,
 }
 
 /// The payload of every job.
@@ -58,7 +63,7 @@ pub(crate) struct Work {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Act {
     Plain,
-    /// Enqueues another job.
+    /// Enqueues another job, due within 20 ms.
     Spawn,
     /// Asks for a job to follow when it is done.
     Then,
@@ -111,10 +116,14 @@ pub(crate) fn run(orders: &Orders) {
     let (log, gate) = (Arc::new(SideLog::open(&orders.log)), Arc::new(Gate::default()));
     let observer = Arc::clone(&log);
     let handler = {
-        let lies = orders.lies;
+        let (lies, shifted) = (orders.lies, orders.shift.is_some());
         let (gate, clock) = (Arc::clone(&gate), clock.clone());
         move |job: Work, cx: &JobContext| {
-            let shown: &dyn TimeSource = if lies { &SystemTimeSource::default() } else { &clock };
+            let shown: &dyn TimeSource = match (lies, shifted) {
+                (true, _) => &SystemTimeSource::default(),
+                (false, true) => &TrueTime,
+                (false, false) => &clock,
+            };
             handle(job, cx, &log, shown, &fuse, &gate)
         }
     };
@@ -124,12 +133,15 @@ pub(crate) fn run(orders: &Orders) {
         .backoff(Backoff::fixed(Duration::from_millis(10)));
     let jobs = Jobs::on(store)
         .handle_with("work", options, handler)
-        .concurrency(3)
+        .concurrency(THREADS)
         .poll_interval(Duration::from_millis(5))
         .lease(orders.lease)
         .observe(move |event| tell(event, &observer))
         .start()
         .unwrap();
+    if orders.shift.is_some() {
+        say(&format!("the clock is {} s off", TrueTime::shift()));
+    }
     say("up");
     obey(&clock, &gate);
     gate.open();
@@ -154,7 +166,8 @@ fn handle(
             gate.pass();
         }
         Act::Spawn => {
-            let next = cx.client().enqueue(Work { act: Act::Plain }).send()?;
+            let soon = Duration::from_millis(fastrand::u64(..20));
+            let next = cx.client().enqueue(Work { act: Act::Plain }).after(soon).send()?;
             log.write(&Entry::accepted(next.id()));
         }
         Act::Then => cx.then(cx.client().enqueue(Work { act: Act::Plain }))?,

@@ -70,6 +70,7 @@ impl World {
             ahead: 0,
             lies: false,
             file_size: None,
+            shift: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Faults of nodes that share a server.
 
+mod clocks;
 mod server;
 
 use punctual_testbed::Postgres;
