@@ -10,7 +10,7 @@
 //! | SIGKILL at random, and death between any two steps (`fuse.rs`) | `scenarios.rs` |
 //! | SIGSTOP for longer than a lease | `sqlite/stops.rs`, `postgres/mod.rs` |
 //! | a server that is cut off, stopped and started again | `postgres/server.rs` |
-//! | a disk that is full, a file or folder that is read-only | `sqlite/disk.rs` |
+//! | a disk that is full, a file or folder that is read-only | `sqlite/disk.rs`, `sqlite/full.rs` |
 //! | a log that is cut off or garbled, as after a power cut | `sqlite/torn.rs` |
 //! | a clock that is set an hour forward and back (`shift.rs`) | `sqlite/clocks.rs`, `postgres/clocks.rs` |
 //! | a store that really does lose, repeat and hurry: does the checker notice? | `sqlite/seeded.rs` |

@@ -1,5 +1,6 @@
 //! One test's store, processes and side log, from outside: enqueues and looks, as any other process may.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -44,6 +45,11 @@ impl World {
         let folder = Folder::new();
         let place = Place::Sqlite(folder.file("jobs.db"));
         Self::new(folder, place)
+    }
+
+    /// In that file; everything else is elsewhere.
+    pub(crate) fn sqlite_at(file: PathBuf) -> Self {
+        Self::new(Folder::new(), Place::Sqlite(file))
     }
 
     /// In a database of its own. A lease may always lapse where the machine is busy.
@@ -96,9 +102,22 @@ impl World {
         Self::job(Act::Plain).then(Self::job(Act::Plain).due(pause)).then(Self::job(Act::Then))
     }
 
-    /// What the store acknowledges goes into the side log.
+    /// One that takes up room.
+    pub(crate) fn bulky(act: Act) -> NewJob {
+        let mut payload = serde_json::to_value(Work { act }).unwrap();
+        payload["bulk"] = "x".repeat(20_000).into();
+        let mut job = Self::job(act);
+        job.payload = payload.to_string();
+        job
+    }
+
     pub(crate) fn enqueue(&self, jobs: Vec<NewJob>) -> Vec<JobId> {
-        let accepted = self.insist(|store| store.enqueue(jobs.clone()));
+        self.insist(|_| self.try_enqueue(jobs.clone()))
+    }
+
+    /// What the store acknowledges goes into the side log.
+    pub(crate) fn try_enqueue(&self, jobs: Vec<NewJob>) -> punctual_durable::Result<Vec<JobId>> {
+        let accepted = self.store.enqueue(jobs.clone())?;
         let ids: Vec<JobId> = accepted.into_iter().map(Enqueued::id).collect();
         for (id, job) in ids.iter().zip(&jobs) {
             self.log.write(&Entry::accepted(*id));
@@ -107,7 +126,7 @@ impl World {
                 self.log.write(&Entry::Owed { id: id.as_i64(), links });
             }
         }
-        ids
+        Ok(ids)
     }
 
     /// Jobs due within 20 ms, some of which enqueue others, and some of which others follow.
@@ -182,6 +201,13 @@ impl World {
     pub(crate) fn await_records(&self, count: u32) {
         for _ in 0..count {
             self.await_line(" is done");
+        }
+    }
+
+    /// Waits until this job is over.
+    pub(crate) fn await_over(&self, id: JobId) {
+        while !self.insist(|store| store.job(id)).is_some_and(|job| job.state.is_over()) {
+            self.hear();
         }
     }
 

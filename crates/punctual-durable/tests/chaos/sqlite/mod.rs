@@ -2,6 +2,7 @@
 
 mod clocks;
 mod disk;
+mod full;
 mod seeded;
 mod stops;
 mod torn;
