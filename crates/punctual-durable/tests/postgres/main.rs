@@ -1,6 +1,7 @@
 //! What the PostgreSQL store promises beyond the suite: connections, transactions, several nodes, broken servers.
 
 mod breaking;
+mod bursts;
 mod connecting;
 mod looking_back;
 mod sharing;

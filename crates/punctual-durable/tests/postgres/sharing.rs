@@ -6,8 +6,8 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use punctual_durable::{
-    Done, Due, Event, Exchange, Filter, JobContext, JobId, JobState, Jobs, Lane, OnLost, QueueChange, Report,
-    Store, Timestamp, Verdict, share,
+    Done, Due, Event, Exchange, Filter, JobContext, JobState, Jobs, Lane, OnLost, QueueChange, Report, Store,
+    Timestamp, Verdict, share,
 };
 
 use punctual_durable::{PostgresStore, Recorded};
@@ -157,90 +157,6 @@ fn the_time_of_the_store_is_never_ahead_of_the_server() {
     }
     behind.sort_unstable();
     assert!(behind[0] < Duration::from_secs(1), "and not a fixed value");
-}
-
-/// What one node reports of the jobs of a burst.
-fn node(
-    database: &Database,
-    name: usize,
-    threads: usize,
-    sender: std::sync::mpsc::Sender<(usize, JobId)>,
-) -> Jobs {
-    Jobs::on(database.open())
-        .concurrency(threads)
-        .poll_interval(Duration::from_millis(20))
-        .handle("work", move |_: serde_json::Value, cx: &JobContext| {
-            // Long enough that capacity, not speed, decides.
-            cx.sleep(Duration::from_millis(10))?;
-            sender.send((name, cx.id()))?;
-            Ok(Done)
-        })
-        .start()
-        .unwrap()
-}
-
-#[test]
-fn four_nodes_share_a_burst_by_what_they_can_run() {
-    const JOBS: usize = 800;
-    const THREADS: [usize; 4] = [2, 2, 4, 8];
-    let database = Database::new();
-    let (sender, receiver) = channel();
-    let nodes: Vec<Jobs> = THREADS
-        .iter()
-        .enumerate()
-        .map(|(name, threads)| node(&database, name, *threads, sender.clone()))
-        .collect();
-    database.open().enqueue(vec![work(); JOBS]).unwrap();
-    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut seen = BTreeSet::new();
-    for _ in 0..JOBS {
-        let (name, id) = receiver.recv().unwrap();
-        assert!(seen.insert(id), "{id} ran twice");
-        *counts.entry(name).or_default() += 1;
-    }
-    // A machine under load lets one thread run more than another: within a factor here, measured closely elsewhere.
-    let capacity: usize = THREADS.iter().sum();
-    for (name, threads) in THREADS.iter().enumerate() {
-        let fair = JOBS * threads / capacity;
-        let had = counts.get(&name).copied().unwrap_or(0);
-        assert!(had * 2 >= fair && had <= fair * 2, "node {name} had {had}, fair is {fair}: {counts:?}");
-    }
-    println!("{counts:?}");
-    for node in nodes {
-        assert_eq!(node.shutdown(Duration::from_secs(60)).unwrap(), 0);
-    }
-}
-
-#[test]
-fn a_node_that_joins_takes_work_and_one_that_leaves_burns_no_attempt() {
-    const JOBS: usize = 600;
-    let database = Database::new();
-    let store = database.open();
-    let (sender, receiver) = channel();
-    store.enqueue(vec![work(); JOBS]).unwrap();
-    let first = node(&database, 1, 4, sender.clone());
-    receiver.recv().unwrap();
-    let second = node(&database, 2, 4, sender.clone());
-    let mut seen = 1;
-    while receiver.recv().unwrap().0 != 2 {
-        seen += 1;
-    }
-    seen += 1;
-    assert!(seen < JOBS / 2, "the second joined after {seen}");
-    assert_eq!(first.shutdown(Duration::from_secs(60)).unwrap(), 0);
-    seen += receiver.try_iter().count();
-    for _ in seen..JOBS {
-        receiver.recv().unwrap();
-    }
-    assert_eq!(second.shutdown(Duration::from_secs(60)).unwrap(), 0);
-    let done = store.find(&Filter::new().state(JobState::Done).limit(JOBS + 1)).unwrap();
-    assert_eq!(done.len(), JOBS);
-    assert!(
-        done.iter().all(|job| (job.attempt, job.crashes) == (1, 0)),
-        "what was given back is not charged"
-    );
-    let nodes: i64 = database.client().query_one("SELECT count(*) FROM punctual.node", &[]).unwrap().get(0);
-    assert_eq!(nodes, 0, "who has left has left nothing");
 }
 
 #[test]
