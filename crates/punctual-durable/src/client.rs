@@ -285,13 +285,21 @@ impl Client {
     /// [`backfill`](Self::backfill) would make of it.
     ///
     /// # Errors
-    /// If there is no such schedule, it has no times of its own (a fixed delay), there are more than
-    /// [`MAX_BACKFILL`](Self::MAX_BACKFILL), or the store fails.
+    /// If there is no such schedule, it has no times of its own (a fixed delay), its time zone is not known here (any
+    /// more), there are more than [`MAX_BACKFILL`](Self::MAX_BACKFILL), or the store fails.
     pub fn occurrences(&self, name: &str, range: Range<SystemTime>) -> Result<Vec<Timestamp>> {
         let all = self.store.schedules()?;
         let Some(record) = all.iter().find(|record| record.definition.name == name) else {
             return Err(Error::invalid(format!("no schedule is called {name:?}")));
         };
+        // It was sound when it was saved, perhaps on another machine.
+        record.definition.check().map_err(|error| {
+            let message = format!(
+                "the times of the schedule {name:?} cannot be told here: install the zone, or save the schedule \
+                 with one that is known"
+            );
+            Error::invalid(message).with_source(error)
+        })?;
         let (from, until) = (range.start.into(), range.end.into());
         let most = Self::MAX_BACKFILL;
         match record.times(from, until, most + 1) {

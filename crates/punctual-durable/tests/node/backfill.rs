@@ -1,10 +1,14 @@
 //! Occurrences that are made up for.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use punctual_durable::{Client, Done, Filter, JobContext, Store};
+use punctual_durable::{
+    Cadence, Client, Done, Filter, JobContext, Jobs, MemoryStore, Result, ScheduleRecord, Store,
+};
 
 use crate::bench::{Bench, HOUR, Mail, SECOND, mail};
+use crate::delegate::delegate;
 
 fn now(bench: &Bench) -> SystemTime {
     bench.store.now().to_system_time().unwrap()
@@ -51,4 +55,43 @@ fn a_backfill_that_makes_no_sense_is_refused_with_a_reason_and_makes_nothing() {
     let most = u32::try_from(Client::MAX_BACKFILL).unwrap();
     assert_eq!(jobs.occurrences("often", now - most * SECOND..now).unwrap().len(), Client::MAX_BACKFILL);
     bench.end(jobs);
+}
+
+/// A store whose schedules were saved where a zone was known that is not known here.
+#[derive(Debug)]
+struct Elsewhere {
+    store: MemoryStore,
+}
+
+impl Store for Elsewhere {
+    delegate! { now on_news tell_news enqueue cancel reschedule retry purge trim set_queue save_schedule set_schedule due_schedules fire job find failures log queues lines upcoming tallies errors check identity import leave renew peek exchange rescue }
+
+    fn schedules(&self) -> Result<Vec<ScheduleRecord>> {
+        let mut records = self.store.schedules()?;
+        for record in &mut records {
+            if let Cadence::Cron { zone, .. } = &mut record.definition.cadence {
+                *zone = "Atlantis/Poseidonis".to_owned();
+            }
+        }
+        Ok(records)
+    }
+}
+
+#[test]
+fn a_backfill_in_a_zone_that_is_gone_names_the_zone_and_says_what_to_do() {
+    let jobs = Jobs::on(Arc::new(Elsewhere { store: MemoryStore::new() }));
+    let jobs = jobs.handle("mail", |_: Mail, _: &JobContext| Ok(Done)).start().unwrap();
+    jobs.schedule("daily").cron("0 9 * * *", "Europe/Berlin").unwrap().job(mail("a")).save().unwrap();
+    let now = jobs.store().now().to_system_time().unwrap();
+    for refused in [jobs.occurrences("daily", now - HOUR..now), jobs.backfill("daily", now - HOUR..now)] {
+        let error = refused.unwrap_err();
+        let text = error.to_string();
+        assert!(error.is_invalid(), "{text}");
+        for part in ["\"daily\"", "Atlantis/Poseidonis", "install the zone, or save the schedule"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+    assert_eq!(jobs.find(&Filter::new()).unwrap(), []);
+    let findings = jobs.doctor().unwrap();
+    assert!(findings.iter().any(|it| it.message.contains("Atlantis")), "{findings:?}");
 }
