@@ -138,7 +138,66 @@ impl Postgres {
         }
         initialise(&programs, user, folder.path(), settings.password.as_deref());
         let running = Mutex::new(None);
-        let mut own = Own { programs, settings, user, port: 0, certificate, running, folder };
+        Self::up(Own { programs, settings, user, port: 0, certificate, running, folder })
+    }
+
+    /// A standby of this server: it follows until it is [promoted](Self::promote).
+    ///
+    /// # Panics
+    /// If it is not ours, speaks TLS or asks for a password; or no standby can be started.
+    #[must_use]
+    pub fn standby(&self) -> Self {
+        let own = self.own();
+        assert!(own.certificate.is_none() && own.settings.password.is_none(), "only plain servers have them");
+        let folder = tempfile::Builder::new().prefix("punctual-pg-").tempdir().expect("a temporary folder");
+        User::give(own.user, folder.path());
+        let program = "pg_basebackup";
+        let beside = own.programs.join(program);
+        let elsewhere = || find_programs(program).map(|folder| folder.join(program));
+        let found = Some(beside).filter(|path| path.is_file()).or_else(elsewhere);
+        let mut command = Command::new(found.expect("a PostgreSQL has pg_basebackup"));
+        command.arg("-D").arg(folder.path().join("data"));
+        command.args(["-h", "127.0.0.1", "-p", &own.port.to_string(), "-U", USER]);
+        command.args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]);
+        become_user(&mut command, own.user);
+        let output = command.current_dir(folder.path()).output().expect("pg_basebackup can be started");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "pg_basebackup failed:\n{said}");
+        let (programs, settings) = (own.programs.clone(), own.settings.clone());
+        let (user, running) = (own.user, Mutex::new(None));
+        Self::up(Own { programs, settings, user, port: 0, certificate: None, running, folder })
+    }
+
+    /// Waits until a standby has everything that its primary has now.
+    ///
+    /// # Panics
+    /// If either cannot be reached.
+    pub fn await_standby(&self, standby: &Self) {
+        let mut primary = self.connect("postgres");
+        // A commit that waits takes with it all that did not.
+        primary
+            .batch_execute("SET synchronous_commit = on; SELECT pg_logical_emit_message(true, 'x', 'x')")
+            .expect("the server answers");
+        let row = primary.query_one("SELECT pg_current_wal_flush_lsn()::text", &[]);
+        let end: String = row.expect("the server answers").get(0);
+        let sql = "SELECT coalesce(pg_last_wal_replay_lsn() >= $1::text::pg_lsn, false)";
+        let mut client = standby.connect("postgres");
+        while !client.query_one(sql, &[&end]).expect("the standby answers").get::<_, bool>(0) {
+            std::thread::park_timeout(PATIENCE.1);
+        }
+    }
+
+    /// Lets a standby take the place of its primary; returns when it can be written to.
+    ///
+    /// # Panics
+    /// If it cannot be reached, or is none.
+    pub fn promote(&self) {
+        let row = self.connect("postgres").query_one("SELECT pg_promote(true, 120)", &[]);
+        assert!(row.expect("the standby answers").get::<_, bool>(0), "it takes too long");
+    }
+
+    /// On a port that is free.
+    fn up(mut own: Own) -> Self {
         for _ in 0..10 {
             own.port = free_port();
             let _ = fs::remove_file(own.log());

@@ -31,6 +31,21 @@ fn what_was_committed_survives_an_immediate_stop() {
 }
 
 #[test]
+fn a_standby_follows_and_takes_over() {
+    let server = Postgres::start(Settings::fast());
+    let standby = server.standby();
+    let sql = "CREATE TABLE t (x int); INSERT INTO t VALUES (7)";
+    server.connect("postgres").batch_execute(sql).unwrap();
+    server.await_standby(&standby);
+    assert!(standby.connect("postgres").batch_execute("INSERT INTO t VALUES (8)").is_err(), "not yet");
+    server.stop_immediate();
+    standby.promote();
+    let mut client = standby.connect("postgres");
+    client.batch_execute("INSERT INTO t VALUES (8)").unwrap();
+    assert_eq!(client.query_one("SELECT sum(x) FROM t", &[]).unwrap().get::<_, i64>(0), 15);
+}
+
+#[test]
 fn terminated_backends_are_gone_and_others_are_not() {
     let server = Postgres::shared();
     let (one, two) = (server.fresh_database(), server.fresh_database());
