@@ -141,3 +141,54 @@ fn leases_that_ran_out_while_the_server_was_away_get_another() {
     postgres::Client::connect(&url, postgres::NoTls).unwrap().batch_execute(brief).unwrap();
     assert_eq!(store.rescue(second, 9).unwrap().len(), 1, "which is over now");
 }
+
+/// The standby has been up for longer than a lease when it takes over: that it has started says nothing.
+#[test]
+fn leases_that_ran_out_in_a_failover_get_another() {
+    use punctual_durable::{Exchange, NodeId, Report, Verdict};
+    let lease = Duration::from_secs(3);
+    let server = Postgres::start(Settings::fast());
+    let url = server.fresh_database();
+    let (first, second) = (NodeId::random(), NodeId::random());
+    let held = {
+        let store = PostgresStore::open(&url).unwrap();
+        store.enqueue(vec![work()]).unwrap();
+        store.renew(first, lease).unwrap();
+        let sweep = Exchange::new(crate::kinds()).sweep(1);
+        store.exchange(first, sweep).unwrap().claimed.remove(0)
+    };
+    let standby = server.standby();
+    let name = url.rsplit('/').next().unwrap();
+    let mut sql = standby.connect(name);
+    let uptime = "SELECT clock_timestamp() - pg_postmaster_start_time() > interval '3.1 seconds'";
+    while !sql.query_one(uptime, &[]).unwrap().get::<_, bool>(0) {
+        std::thread::yield_now();
+    }
+    server.await_standby(&standby);
+    server.stop_immediate();
+    // Who only looks may open a standby, too.
+    let reader = PostgresStore::open(&standby.url(name)).unwrap();
+    assert_eq!(reader.job(held.id).unwrap().unwrap().state, JobState::Claimed);
+    standby.promote();
+
+    let store = PostgresStore::open(&standby.url(name)).unwrap();
+    store.renew(second, lease).unwrap();
+    // As if all that had taken an hour.
+    let hour = "UPDATE punctual.node SET until = until - 3600000000 WHERE held <> '{}'";
+    sql.batch_execute(hour).unwrap();
+    assert_eq!(store.rescue(second, 9).unwrap(), [], "it has the time of one lease to come back");
+    assert_eq!(store.rescue(second, 9).unwrap(), [], "and that is not forgotten");
+    // It comes back, and what it did counts.
+    store.renew(first, lease).unwrap();
+    let done = vec![Report::new(held.id, held.fence, Verdict::Done)];
+    let answer = store.exchange(first, Exchange::new(crate::kinds()).reports(done)).unwrap();
+    assert_eq!(answer.recorded, [punctual_durable::Recorded::Over(JobState::Done)]);
+
+    // One that does not come back is dead a lease after the failover, and the next failover is another.
+    store.enqueue(vec![work()]).unwrap();
+    assert_eq!(store.exchange(first, Exchange::new(crate::kinds()).sweep(1)).unwrap().claimed.len(), 1);
+    let back = "UPDATE punctual.meta SET value = value - 3600000000 WHERE name = 'failover'";
+    sql.batch_execute(back).unwrap();
+    sql.batch_execute(hour).unwrap();
+    assert_eq!(store.rescue(second, 9).unwrap().len(), 1);
+}

@@ -15,6 +15,7 @@ use super::low::Line;
 use super::rows::{self, lane_of, living, micros, read_claimed};
 use super::session::{Answer, Session};
 use super::tally;
+use super::timeline;
 use crate::job::{Fence, JobId, JobRecord, JobState, NodeId};
 use crate::store::{
     Exchange, Exchanged, Peek, Peeked, Recorded, Renewal, Report, Rescued, Tenure, Ticket, Verdict,
@@ -280,13 +281,15 @@ pub(super) fn leave(session: &mut Session, node: NodeId, given: Option<i64>) -> 
     })
 }
 
-/// Nodes that are dead: their lease is over, and they have had the time of one to renew it since the server was started.
-/// Otherwise the first node that is back after the server was away would take all others for dead.
+/// Nodes that are dead: their lease is over, and they have had the time of one to renew it since the server was started,
+/// or took the place of another (`timeline.rs`). Otherwise the first node that is back after the server was away would
+/// take all others for dead.
 macro_rules! dead {
     () => {
         "SELECT n.id, n.held FROM punctual.node n WHERE n.until <= coalesce($1, punctual.clock()) AND \
          ($1 IS NOT NULL OR n.left_at IS NOT NULL OR punctual.clock() >= \
-          punctual.later((extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint, n.lease))"
+          punctual.later(greatest((extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint, \
+                                  (SELECT m.value FROM punctual.meta m WHERE m.name = 'failover')), n.lease))"
     };
 }
 
@@ -298,6 +301,9 @@ pub(super) fn rescue(
 ) -> Answer<Vec<Rescued>> {
     if session.query(concat!(dead!(), " LIMIT 1"), &[&given])?.is_empty() {
         return Ok(Vec::new());
+    }
+    if given.is_none() {
+        timeline::watch(session)?;
     }
     session.transaction(|session| {
         let alive = "SELECT FROM punctual.node WHERE id = $1 AND until > coalesce($2, punctual.clock())";

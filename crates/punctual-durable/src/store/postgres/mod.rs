@@ -49,6 +49,7 @@ mod schema;
 mod series;
 mod session;
 mod tally;
+mod timeline;
 mod tls;
 mod url;
 

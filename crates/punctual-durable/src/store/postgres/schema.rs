@@ -8,6 +8,7 @@
 use postgres::error::SqlState;
 
 use super::session::{Answer, Fault, Session};
+use super::timeline;
 use crate::error::Error;
 
 const MIGRATIONS: &[&str] = &[
@@ -61,14 +62,18 @@ pub(super) fn open(session: &mut Session) -> Answer<()> {
     if encoding != "UTF8" {
         return Err(Error::broken(format!("{name} has the encoding {encoding}, and UTF8 is needed")).into());
     }
-    if version(session)? == MIGRATIONS.len() {
-        return Ok(());
+    if version(session)? < MIGRATIONS.len() {
+        migrate(session, &name)?;
     }
+    timeline::begin(session)
+}
+
+fn migrate(session: &mut Session, name: &str) -> Answer<()> {
     session.transaction(|session| {
         // Of others that do the same, however long it takes them.
         session.batch(&format!("SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock({LOCK})"))?;
         for migration in MIGRATIONS.iter().skip(version(session)?) {
-            session.batch(migration).map_err(|fault| not_allowed(fault, &name))?;
+            session.batch(migration).map_err(|fault| not_allowed(fault, name))?;
         }
         session.batch(&remember())
     })
