@@ -8,6 +8,7 @@
 //! | Fault | File |
 //! |---|---|
 //! | SIGKILL at random, and death between any two steps (`fuse.rs`) | `scenarios.rs` |
+//! | SIGKILL, and how soon others take over: the figures | `outlived.rs` |
 //! | SIGSTOP for longer than a lease | `sqlite/stops.rs`, `postgres/mod.rs` |
 //! | a server that is cut off, stopped and started again | `postgres/server.rs` |
 //! | a disk that is full, a file or folder that is read-only | `sqlite/disk.rs`, `sqlite/full.rs` |
@@ -24,6 +25,7 @@ mod checker;
 mod folder;
 mod fuse;
 mod node;
+mod outlived;
 mod place;
 mod postgres;
 mod program;

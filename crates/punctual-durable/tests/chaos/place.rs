@@ -15,6 +15,14 @@ pub(crate) enum Place {
 }
 
 impl Place {
+    /// Of a server.
+    pub(crate) fn url(&self) -> &str {
+        match self {
+            Self::Postgres(url) => url,
+            Self::Sqlite(path) => panic!("{} is no server", path.display()),
+        }
+    }
+
     pub(crate) fn open(&self) -> Result<Arc<dyn Store>> {
         self.open_with_time(SystemTimeSource::default())
     }

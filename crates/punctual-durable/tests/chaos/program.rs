@@ -44,6 +44,7 @@ pub(crate) struct Orders {
     /// Where it takes its own life, and which time it comes by there.
     pub(crate) fuse: Option<(Point, u32)>,
     pub(crate) lease: Duration,
+    pub(crate) poll: Duration,
     /// How many microseconds its clock is ahead.
     pub(crate) ahead: i64,
     /// Whether it says in the log what the clock of the machine shows, not its own: a seeded fault.
@@ -134,7 +135,7 @@ pub(crate) fn run(orders: &Orders) {
     let jobs = Jobs::on(store)
         .handle_with("work", options, handler)
         .concurrency(THREADS)
-        .poll_interval(Duration::from_millis(5))
+        .poll_interval(orders.poll)
         .lease(orders.lease)
         .observe(move |event| tell(event, &observer))
         .start()

@@ -34,6 +34,8 @@ pub(crate) struct World {
     pub(crate) leave: Leave,
     /// How long others wait before they take a node for dead.
     pub(crate) lease: Duration,
+    /// How often nodes look.
+    pub(crate) poll: Duration,
     log: SideLog,
     lines: Receiver<String>,
     pub(crate) sender: Sender<String>,
@@ -63,8 +65,8 @@ impl World {
     fn new(folder: Folder, place: Place) -> Self {
         let (store, log) = (place.open().unwrap(), SideLog::open(&folder.file("side.log")));
         let (sender, lines) = channel();
-        let (leave, lease) = (Leave::default(), Duration::from_secs(2));
-        Self { folder, place, store, leave, lease, log, lines, sender, series_start: None }
+        let (leave, lease, poll) = (Leave::default(), Duration::from_secs(2), Duration::from_millis(5));
+        Self { folder, place, store, leave, lease, poll, log, lines, sender, series_start: None }
     }
 
     pub(crate) fn orders(&self) -> Orders {
@@ -73,6 +75,7 @@ impl World {
             log: self.log.path().to_owned(),
             fuse: None,
             lease: self.lease,
+            poll: self.poll,
             ahead: 0,
             lies: false,
             file_size: None,
@@ -249,6 +252,10 @@ impl World {
         let next = record.next.expect("a fixed rate has a next time").as_micros();
         let period = i64::try_from(PERIOD.as_micros()).unwrap();
         Some(Series { name: SERIES.to_owned(), start, period, next, links: links(&record.definition.job) })
+    }
+
+    pub(crate) fn read_log(&self) -> Vec<Entry> {
+        self.log.read()
     }
 
     pub(crate) fn records(&self) -> Vec<JobRecord> {

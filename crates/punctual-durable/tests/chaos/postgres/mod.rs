@@ -3,11 +3,12 @@
 mod clocks;
 mod server;
 
+use punctual_durable::{JobRecord, Timestamp};
 use punctual_testbed::Postgres;
 
 use crate::program::Act;
 use crate::world::World;
-use crate::{cycles, scenarios, tell};
+use crate::{cycles, outlived, scenarios, tell};
 
 #[test]
 fn nodes_killed_at_random_lose_nothing_and_record_everything_once() {
@@ -19,6 +20,17 @@ fn nodes_killed_at_random_lose_nothing_and_record_everything_once() {
 fn a_node_that_dies_between_any_two_steps_loses_nothing() {
     let times = if cycles() < 100 { 1 } else { 3 };
     scenarios::deaths_between_steps(World::postgres(Postgres::shared()), times);
+}
+
+#[test]
+fn what_a_killed_node_had_to_do_is_done_by_others_when_its_lease_is_over() {
+    let lease_end = |world: &World, job: &JobRecord| {
+        let mut client = postgres::Client::connect(world.place.url(), postgres::NoTls).unwrap();
+        let sql = "SELECT until FROM punctual.node WHERE id = $1";
+        let until = client.query_opt(sql, &[&job.owner?.as_i64()]).unwrap()?;
+        Some(Timestamp::from_micros(until.get(0)))
+    };
+    outlived::killed_nodes_are_outlived(World::postgres(Postgres::shared()), lease_end);
 }
 
 /// Others take what it held; when it goes on, its report is refused, and the outcome stays that of the other.

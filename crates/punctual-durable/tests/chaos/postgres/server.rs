@@ -3,16 +3,8 @@
 use punctual_testbed::{Postgres, Settings};
 
 use crate::node::Node;
-use crate::place::Place;
 use crate::world::World;
 use crate::{cycles, tell};
-
-fn url(world: &World) -> &str {
-    match &world.place {
-        Place::Postgres(url) => url,
-        Place::Sqlite(path) => panic!("{} is no server", path.display()),
-    }
-}
 
 #[test]
 fn connections_that_break_in_storms_lose_nothing() {
@@ -27,7 +19,7 @@ fn connections_that_break_in_storms_lose_nothing() {
         world.enqueue_some(10);
         world.await_records(fastrand::u32(0..10));
         for _ in 0..3 {
-            broken += server.terminate_backends(url(&world));
+            broken += server.terminate_backends(world.place.url());
         }
     }
     world.await_all();

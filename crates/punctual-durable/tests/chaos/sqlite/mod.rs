@@ -7,8 +7,8 @@ mod seeded;
 mod stops;
 mod torn;
 
-use crate::scenarios;
 use crate::world::World;
+use crate::{outlived, scenarios};
 
 /// Two at a time: when the one that has the file is killed, the other takes over.
 #[test]
@@ -19,6 +19,11 @@ fn nodes_killed_at_random_lose_nothing_and_record_everything_once() {
 #[test]
 fn a_node_that_dies_between_any_two_steps_loses_nothing() {
     scenarios::deaths_between_steps(World::sqlite(), 3);
+}
+
+#[test]
+fn what_a_killed_node_had_to_do_is_done_by_the_standby() {
+    outlived::killed_nodes_are_outlived(World::sqlite(), |_, _| None);
 }
 
 #[test]
