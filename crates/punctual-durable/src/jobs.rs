@@ -124,7 +124,9 @@ fn open(url: &str) -> Result<Arc<dyn Store>> {
         Some(("postgres" | "postgresql", _)) => {
             Err(Error::invalid("jobs in PostgreSQL need the feature \"postgres\" of punctual-durable"))
         }
-        Some((scheme, _)) => Err(Error::invalid(format!("no store is called {scheme:?}"))),
+        Some((scheme, _)) => Err(Error::invalid(format!(
+            "no store is called {scheme:?}: there are memory, sqlite and postgres"
+        ))),
         None => Err(Error::invalid(format!("{url:?} names no store: sqlite:jobs.db would"))),
     }
 }

@@ -107,9 +107,13 @@ impl Store for MemoryStore {
         // All or nothing: whether one is to be rejected is known before the first is accepted.
         let mut new = BTreeSet::new();
         for UniqueKey { key, on_conflict } in jobs.iter().filter_map(|job| job.unique.as_ref()) {
-            let taken = state.keys.contains_key(key) || !new.insert(key);
-            if taken && *on_conflict == OnConflict::Reject {
-                return Err(Error::conflict(format!("the unique key {key:?} belongs to another job")));
+            let holder = match state.keys.get(key) {
+                Some(holder) => format!("job {holder}"),
+                None if new.insert(key) => continue,
+                None => "another job of the batch".to_owned(),
+            };
+            if *on_conflict == OnConflict::Reject {
+                return Err(Error::conflict(format!("the unique key {key:?} belongs to {holder}")));
             }
         }
         jobs.into_iter().map(|job| state.accept(job, None, now)).collect()
