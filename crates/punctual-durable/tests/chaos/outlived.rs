@@ -58,7 +58,7 @@ pub(crate) fn killed_nodes_are_outlived(
         // All but one of its threads, so that it has room.
         let held = world.enqueue(vec![World::job(Act::Hold); THREADS - 1]);
         let dying = world.spawn();
-        (1..THREADS).for_each(|_| drop(world.await_line("holding")));
+        world.await_held(&held);
         let mut heir = world.spawn();
         heir.order("go");
         world.await_line("up");

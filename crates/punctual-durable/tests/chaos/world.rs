@@ -207,6 +207,15 @@ impl World {
         }
     }
 
+    /// Waits until each of these jobs is held by its handler.
+    pub(crate) fn await_held(&self, ids: &[JobId]) {
+        let mut awaited: Vec<String> = ids.iter().map(|id| format!("holding {id}")).collect();
+        while !awaited.is_empty() {
+            let line = self.hear();
+            awaited.retain(|it| *it != line);
+        }
+    }
+
     /// Waits until this job is over.
     pub(crate) fn await_over(&self, id: JobId) {
         while !self.insist(|store| store.job(id)).is_some_and(|job| job.state.is_over()) {

@@ -29,8 +29,8 @@ fn a_node_an_hour_off_is_neither_early_nor_late_and_is_not_taken_for_dead() {
         shift.set(seconds);
         let mut off = Node::spawn(&Orders { shift: Some(shift.clone()), ..world.orders() }, &world.sender);
         world.await_line(&format!("the clock is {seconds} s off"));
-        world.enqueue(vec![World::job(Act::Hold); THREADS]);
-        (0..THREADS).for_each(|_| drop(world.await_line("holding")));
+        let held = world.enqueue(vec![World::job(Act::Hold); THREADS]);
+        world.await_held(&held);
         for seconds in [seconds, -seconds] {
             shift.set(seconds);
             let right = world.spawn();
@@ -65,7 +65,7 @@ fn a_dead_node_is_outlived_by_its_lease_and_not_by_an_hour() {
         let held = world.enqueue(vec![World::job(Act::Hold)])[0];
         shift.set(dying);
         let node = Node::spawn(&Orders { shift: Some(shift.clone()), ..world.orders() }, &world.sender);
-        world.await_line("holding");
+        world.await_held(&[held]);
         node.kill();
         shift.set(heir);
         let mut node = Node::spawn(&Orders { shift: Some(shift.clone()), ..world.orders() }, &world.sender);

@@ -154,7 +154,7 @@ fn fill_and_clear(disk: &Disk) {
     let mut node = world.spawn();
     for left in [0, 1, 2, 5, 9, 30] {
         let held = world.enqueue(vec![World::job(Act::Hold); THREADS]);
-        (0..THREADS).for_each(|_| drop(world.await_line("holding")));
+        world.await_held(&held);
         disk.forget_log();
         disk.fill(left);
         attempts.until_refused(&world, &file);
