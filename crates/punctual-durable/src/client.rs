@@ -18,8 +18,8 @@ use crate::registry::Registry;
 use crate::schedule::{NewSchedule, ScheduleRecord};
 use crate::schedule_builder::ScheduleBuilder;
 use crate::store::{
-    Cancelling, Density, Enqueued, Filter, Moved, QueueChange, QueueRecord, Saved, ScheduleChange, Store,
-    Ticket,
+    Cancelling, Density, Enqueued, Filter, Moved, News, QueueChange, QueueRecord, Saved, ScheduleChange,
+    Store, Ticket,
 };
 use crate::tally::{ErrorTally, RunTally};
 use crate::time::Timestamp;
@@ -119,7 +119,7 @@ impl Client {
             node.cancel(id);
         }
         if answer == Cancelling::Cancelled {
-            self.watch.hint(std::iter::once(id));
+            self.watch.cancelled(id);
         }
         Ok(answer)
     }
@@ -178,7 +178,8 @@ impl Client {
     /// Waits for a job to be over, as a thread or as a future: then it is done, discarded, cancelled or dead, and here is
     /// its record.
     ///
-    /// The node in this process tells at once. For what others run, the store is looked at every
+    /// The node in this process tells at once, and so do those in other processes where the store can pass it on: in
+    /// PostgreSQL, and in one file on Linux. In any case the store is looked at every
     /// [`poll_interval`](crate::JobsBuilder::poll_interval). A job that is over already is told of at once, too.
     ///
     /// ```
@@ -374,7 +375,7 @@ impl Client {
     /// means, such as a transaction of one's own.
     pub fn look(&self) {
         self.look_again();
-        self.store.tell_news();
+        self.store.tell_news(News::Jobs);
     }
 
     fn look_again(&self) {

@@ -110,8 +110,8 @@ pub use store::PostgresStore;
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;
 pub use store::{
-    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, MemoryStore, Moved, Next, Peek,
-    Peeked, QueueChange, QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Store,
+    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, MemoryStore, Moved, News, Next,
+    Peek, Peeked, QueueChange, QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Store,
     Tenure, Ticket, Verdict, follow_ups, lost, refusal, settle,
 };
 pub use tally::{Ending, ErrorTally, RunTally, Spans, Tallies, fingerprint};

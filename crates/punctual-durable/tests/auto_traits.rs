@@ -6,8 +6,8 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use punctual_durable::{
     Backoff, Cargo, Client, Density, Error, ErrorTally, Exchange, Exchanged, Finding, Firing, JobContext,
     JobError, JobLog, JobOutcome, JobRecord, Jobs, JobsBuilder, KindOptions, MemoryStore, MovingJob, NewJob,
-    NewSchedule, Outcome, Progress, Receipt, RunTally, ScheduleRecord, Spans, StopRequested, Tallies, Ticket,
-    Timestamp, Update,
+    NewSchedule, News, Outcome, Progress, Receipt, RunTally, ScheduleRecord, Spans, StopRequested, Tallies,
+    Ticket, Timestamp, Update,
 };
 
 fn shared<T: Send + Sync + Debug>() {}
@@ -34,6 +34,7 @@ fn handles_may_be_shared_by_threads() {
 fn data_is_plain() {
     plain::<Timestamp>();
     plain::<NewJob>();
+    plain::<News>();
     plain::<JobRecord>();
     plain::<NewSchedule>();
     plain::<ScheduleRecord>();

@@ -67,7 +67,7 @@ use crate::registry::Registry;
 use crate::retry::Backoff;
 use crate::schedule::ScheduleRecord;
 use crate::signal::{Signal, Stop};
-use crate::store::{Store, Tenure, Ticket, Verdict};
+use crate::store::{News, Store, Tenure, Ticket, Verdict};
 use crate::tally::Counter;
 use crate::time::Timestamp;
 use crate::watch::Watch;
@@ -266,10 +266,14 @@ impl Node {
             state: Mutex::new(state),
         });
         let weak = node.weak.clone();
-        node.store.on_news(Arc::new(move || {
-            if let Some(node) = weak.upgrade() {
-                node.look_again();
+        node.watch.is_told();
+        node.store.on_news(Arc::new(move |news| {
+            let Some(node) = weak.upgrade() else { return false };
+            match news {
+                News::Jobs => node.look_again(),
+                News::Waiting(_) | News::Over(_) => node.watch.hear(news),
             }
+            true
         }));
         node.stir();
         Ok(node)

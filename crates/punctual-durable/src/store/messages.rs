@@ -12,6 +12,18 @@ use crate::lane::Lane;
 use crate::tally::Tallies;
 use crate::time::Timestamp;
 
+/// What one process tells the others; see [`Store::tell_news`](crate::Store::tell_news).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum News {
+    /// There may be jobs to run that were not there before.
+    Jobs,
+    /// Somebody waits for these jobs to be over, and would like to be told.
+    Waiting(Vec<JobId>),
+    /// These jobs are over.
+    Over(Vec<JobId>),
+}
+
 /// What became of a job that was to be accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

@@ -65,6 +65,8 @@
 
 mod memory;
 mod messages;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod news;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod rules;
@@ -86,8 +88,8 @@ use crate::transfer::{Cargo, Imported};
 
 pub use memory::MemoryStore;
 pub use messages::{
-    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, Peek, Peeked, QueueChange,
-    QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Tenure, Ticket,
+    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, Peek, Peeked,
+    QueueChange, QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Tenure, Ticket,
 };
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
@@ -104,14 +106,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// far side of a network answers from the time in the last replies.
     fn now(&self) -> Timestamp;
 
-    /// Asks to be told when others may have changed something that a node would like to know. A courtesy: stores need
-    /// not, and nodes look from time to time. `wake` does not block, and may be called too often.
-    fn on_news(&self, wake: Arc<dyn Fn() + Send + Sync>) {
-        drop(wake);
+    /// Asks to be told what other processes tell. A courtesy: stores need not, and everybody looks from time to time.
+    /// `hear` does not block, may be called too often, and answers whether it wants to hear more.
+    fn on_news(&self, hear: Arc<dyn Fn(&News) -> bool + Send + Sync>) {
+        drop(hear);
     }
 
-    /// Tells others that something has changed which did not go through here. A courtesy, too.
-    fn tell_news(&self) {}
+    /// Tells other processes. A courtesy, too; what goes through here is told without being asked for.
+    fn tell_news(&self, news: News) {
+        drop(news);
+    }
 
     // ---- for everybody
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use punctual_durable::{
     Cancelling, Cargo, Density, Due, Enqueued, ErrorTally, Exchange, Exchanged, Failure, Filter, Finding,
-    Firing, Imported, JobId, JobLog, JobRecord, LineRecord, Moved, NewJob, NewSchedule, NodeId, Peek, Peeked,
-    QueueChange, QueueRecord, Renewal, Rescued, Result, RunTally, Saved, ScheduleChange, ScheduleRecord,
-    Store, StoreId, Ticket, Timestamp,
+    Firing, Imported, JobId, JobLog, JobRecord, LineRecord, Moved, NewJob, NewSchedule, News, NodeId, Peek,
+    Peeked, QueueChange, QueueRecord, Renewal, Rescued, Result, RunTally, Saved, ScheduleChange,
+    ScheduleRecord, Store, StoreId, Ticket, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -89,11 +89,11 @@ pub(crate) struct Fused {
 }
 
 impl Store for Fused {
-    fn on_news(&self, wake: Arc<dyn Fn() + Send + Sync>) {
-        self.store.on_news(wake);
+    fn on_news(&self, hear: Arc<dyn Fn(&News) -> bool + Send + Sync>) {
+        self.store.on_news(hear);
     }
-    fn tell_news(&self) {
-        self.store.tell_news();
+    fn tell_news(&self, news: News) {
+        self.store.tell_news(news);
     }
     fn now(&self) -> Timestamp {
         self.store.now()

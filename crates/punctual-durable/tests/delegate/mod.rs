@@ -9,13 +9,13 @@ macro_rules! delegate {
         }
     };
     (@ on_news) => {
-        fn on_news(&self, wake: std::sync::Arc<dyn Fn() + Send + Sync>) {
-            self.store.on_news(wake);
+        fn on_news(&self, hear: std::sync::Arc<dyn Fn(&punctual_durable::News) -> bool + Send + Sync>) {
+            self.store.on_news(hear);
         }
     };
     (@ tell_news) => {
-        fn tell_news(&self) {
-            self.store.tell_news();
+        fn tell_news(&self, news: punctual_durable::News) {
+            self.store.tell_news(news);
         }
     };
     (@ enqueue) => { delegate!(@@ enqueue(jobs: Vec<punctual_durable::NewJob>) -> Vec<punctual_durable::Enqueued>); };

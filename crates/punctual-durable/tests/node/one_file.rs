@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use punctual::ManualClock;
-use punctual_durable::{Done, JobContext, Jobs, NewJob, Store};
+use punctual_durable::{Done, JobContext, JobState, Jobs, KindOptions, NewJob, Store};
 
 use crate::bench::{HOUR, Mail, SECOND, mail, recorder};
 
@@ -55,4 +55,42 @@ fn what_another_process_enqueues_is_heard_at_once() {
     }
     jobs.shutdown(HOUR).unwrap();
     assert!(!folder.file("jobs.db-bell").exists(), "it is taken down");
+}
+
+/// On the machine's clock, with a look every hour: without news this test would not end.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_another_process_waits_for_is_told_at_once() {
+    let folder = crate::folder::Folder::new();
+    let url = format!("sqlite:{}", folder.file("jobs.db").display());
+    let open = || Jobs::open(&url).unwrap().poll_interval(HOUR);
+    let (events, heard) = channel();
+    let (handler, gate) = crate::bench::gated();
+    let jobs = open()
+        .observe(move |event| drop(events.send(event.to_string())))
+        .handle("mail", handler)
+        .start()
+        .unwrap();
+    assert_eq!(heard.recv().unwrap(), "claiming jobs");
+    let others = [(); 2].map(|()| open().declare::<Mail>("mail", KindOptions::new()).start().unwrap());
+    for other in &others {
+        let id = other.enqueue(mail("a")).send().unwrap().id();
+        gate.begun.recv().unwrap();
+        let waits = others.each_ref().map(|other| other.outcome(id));
+        gate.go_on.send(()).unwrap();
+        for wait in waits {
+            assert_eq!(wait.join().unwrap().state, JobState::Done);
+        }
+        // Taken back by one, waited for by the other.
+        let id = other.enqueue(mail("a")).after(HOUR).send().unwrap().id();
+        let waits = others.each_ref().map(|other| other.outcome(id));
+        other.cancel(id).unwrap();
+        for wait in waits {
+            assert_eq!(wait.join().unwrap().state, JobState::Cancelled);
+        }
+    }
+    jobs.shutdown(HOUR).unwrap();
+    let left: Vec<_> =
+        std::fs::read_dir(folder.file("")).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().contains("bell")), "{left:?}");
 }

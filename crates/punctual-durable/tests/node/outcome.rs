@@ -2,15 +2,19 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use punctual_durable::{Done, JobContext, JobError, JobId, JobState, KindOptions, NewJob, Outcome, Store};
+use punctual_durable::{
+    Done, JobContext, JobError, JobId, JobState, Jobs, JobsBuilder, KindOptions, MemoryStore, NewJob, News,
+    Outcome, Store,
+};
 
 use crate::bench::{Bench, HOUR, Mail, SECOND, gated, mail, parked};
+use crate::delegate::delegate;
 
 fn various(mail: Mail, _: &JobContext) -> Result<Outcome, JobError> {
     match mail.to.as_str() {
@@ -175,4 +179,95 @@ fn many_waits_that_nobody_wants_any_more_are_forgotten() {
     }
     drop(node);
     bench.end(client);
+}
+
+type Hear = Arc<dyn Fn(&News) -> bool + Send + Sync>;
+
+/// What is told goes to everybody else, as between processes.
+#[derive(Default)]
+struct Village {
+    ears: Mutex<Vec<(usize, Hear)>>,
+    told: Mutex<Vec<News>>,
+}
+
+/// One of several on the same jobs.
+struct Neighbour {
+    store: Arc<MemoryStore>,
+    village: Arc<Village>,
+    number: usize,
+}
+
+impl std::fmt::Debug for Neighbour {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Neighbour {}", self.number)
+    }
+}
+
+impl Store for Neighbour {
+    delegate! { now enqueue cancel reschedule retry purge trim set_queue save_schedule set_schedule schedules due_schedules fire job find failures log queues lines upcoming tallies errors check identity import leave renew peek exchange rescue }
+
+    fn on_news(&self, hear: Hear) {
+        self.village.ears.lock().unwrap().push((self.number, hear));
+    }
+
+    fn tell_news(&self, news: News) {
+        self.village.told.lock().unwrap().push(news.clone());
+        let ears = self.village.ears.lock().unwrap().clone();
+        for (_, hear) in ears.iter().filter(|(number, _)| *number != self.number) {
+            assert!(hear(&news));
+        }
+    }
+}
+
+impl Village {
+    /// One who hardly ever looks.
+    fn neighbour(self: &Arc<Self>, bench: &Bench, number: usize) -> JobsBuilder {
+        let (store, village) = (bench.store.clone(), Arc::clone(self));
+        let jobs = Jobs::on(Arc::new(Neighbour { store, village, number })).clock(bench.clock.clone());
+        jobs.poll_interval(100 * HOUR).lease(1_000 * HOUR)
+    }
+}
+
+#[test]
+fn who_waits_is_told_by_those_who_end_the_job_without_looking() {
+    let (bench, village) = (Bench::new(), Arc::new(Village::default()));
+    let (handler, gate) = gated();
+    let node = village.neighbour(&bench, 1).handle("mail", handler).start().unwrap();
+    let client = village.neighbour(&bench, 2).declare::<Mail>("mail", KindOptions::new()).start().unwrap();
+    for _ in 0..2 {
+        let id = node.enqueue(mail("a")).send().unwrap().id();
+        gate.begun.recv().unwrap();
+        let outcome = client.outcome(id);
+        while !village.told.lock().unwrap().contains(&News::Waiting(vec![id])) {
+            std::thread::yield_now();
+        }
+        gate.go_on.send(()).unwrap();
+        assert_eq!(outcome.join().unwrap().state, JobState::Done);
+        assert!(village.told.lock().unwrap().contains(&News::Over(vec![id])));
+    }
+    // Somebody else takes it back.
+    let id = node.enqueue(mail("a")).after(HOUR).send().unwrap().id();
+    let outcome = client.outcome(id);
+    while !village.told.lock().unwrap().contains(&News::Waiting(vec![id])) {
+        std::thread::yield_now();
+    }
+    node.cancel(id).unwrap();
+    assert_eq!(outcome.join().unwrap().state, JobState::Cancelled);
+    drop(client);
+    bench.end(node);
+}
+
+#[test]
+fn jobs_that_nobody_waits_for_elsewhere_are_not_spoken_of() {
+    let (bench, village) = (Bench::new(), Arc::new(Village::default()));
+    let node = village.neighbour(&bench, 1).handle("mail", various).start().unwrap();
+    let client = village.neighbour(&bench, 2).declare::<Mail>("mail", KindOptions::new()).start().unwrap();
+    let ids: Vec<JobId> = (0..50).map(|_| node.enqueue(mail("a")).send().unwrap().id()).collect();
+    bench.clock.wait_until_idle();
+    assert_eq!(*village.told.lock().unwrap(), []);
+    // What is over already is seen at once: nobody need be asked.
+    assert_eq!(client.outcome(ids[0]).join().unwrap().state, JobState::Done);
+    assert_eq!(*village.told.lock().unwrap(), []);
+    drop(client);
+    bench.end(node);
 }

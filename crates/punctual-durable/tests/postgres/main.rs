@@ -44,6 +44,16 @@ impl Database {
         Arc::new(PostgresStore::open(&self.url).unwrap())
     }
 
+    /// Waits until so many listen: before that they hear nothing.
+    fn await_listeners(&self, count: i64) {
+        let listens = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                       AND application_name = 'punctual bell' AND state = 'idle' AND query LIKE '%LISTEN%'";
+        let mut sql = self.client();
+        while sql.query_one(listens, &[]).unwrap().get::<_, i64>(0) < count {
+            std::thread::yield_now();
+        }
+    }
+
     fn client(&self) -> postgres::Client {
         postgres::Client::connect(&self.url, postgres::NoTls).unwrap()
     }

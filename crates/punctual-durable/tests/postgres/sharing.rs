@@ -172,13 +172,8 @@ fn news_reach_a_node_that_does_not_look() {
         })
         .start()
         .unwrap();
-    // Until it listens it hears nothing, and looks once when it begins to.
-    let listens = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-                   AND application_name = 'punctual bell' AND state = 'idle' AND query LIKE '%LISTEN%'";
+    database.await_listeners(1);
     let mut sql = database.client();
-    while sql.query_one(listens, &[]).unwrap().get::<_, i64>(0) == 0 {
-        std::thread::yield_now();
-    }
     let other = database.open();
     for _ in 0..5 {
         let id = other.enqueue(vec![work()]).unwrap()[0].id();
@@ -187,6 +182,45 @@ fn news_reach_a_node_that_does_not_look() {
     let id: i64 = sql.query_one("SELECT punctual.enqueue('work')", &[]).unwrap().get(0);
     assert_eq!(receiver.recv().unwrap().as_i64(), id, "told by SQL");
     drop(jobs);
+}
+
+/// With a look every hour: without news this test would not end.
+#[test]
+fn what_another_process_waits_for_is_told_at_once() {
+    let database = Database::new();
+    let hour = Duration::from_secs(3_600);
+    let open = || Jobs::on(database.open()).poll_interval(hour).lease(3 * hour);
+    let (begun, beginnings) = channel();
+    let (go_on, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let node = open()
+        .handle("work", move |_: serde_json::Value, _: &JobContext| {
+            begun.send(())?;
+            gate.lock().unwrap().recv()?;
+            Ok(Done)
+        })
+        .start()
+        .unwrap();
+    let others = [(); 2].map(|()| open().start().unwrap());
+    database.await_listeners(1);
+    for other in &others {
+        let id = other.enqueue_as("work", 1).send().unwrap().id();
+        beginnings.recv().unwrap();
+        let waits = others.each_ref().map(|other| other.outcome(id));
+        go_on.send(()).unwrap();
+        for wait in waits {
+            assert_eq!(wait.join().unwrap().state, JobState::Done);
+        }
+        // Taken back by one, waited for by both.
+        let id = other.enqueue_as("work", 1).after(hour).send().unwrap().id();
+        let waits = others.each_ref().map(|other| other.outcome(id));
+        other.cancel(id).unwrap();
+        for wait in waits {
+            assert_eq!(wait.join().unwrap().state, JobState::Cancelled);
+        }
+    }
+    drop(others);
+    assert_eq!(node.shutdown(hour).unwrap(), 0);
 }
 
 #[test]

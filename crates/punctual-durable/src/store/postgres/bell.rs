@@ -1,4 +1,4 @@
-//! How nodes in other processes are told that there is something new: LISTEN and NOTIFY.
+//! How other processes are told that there is something new: LISTEN and NOTIFY.
 //!
 //! A courtesy in both directions: what is not heard is found when nodes next look. One thread with a connection of its own
 //! listens and rings. It is started by the first who wants to hear or to ring.
@@ -9,6 +9,7 @@
 //! [`PAUSE`]. What comes from here is not heard here: our own node has been told directly. After the connection was broken
 //! whoever listens is woken, for something may have been missed.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -23,7 +24,10 @@ use tokio::time::sleep;
 use tokio_postgres::tls::TlsStream;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Socket};
 
+use super::super::News;
+use super::super::news::{Ears, Hear};
 use super::session::Server;
+use crate::job::JobId;
 use crate::retry::Backoff;
 
 /// Between two rings. Short, because a job that is due now waits for it; there are never more than 500 a second.
@@ -32,8 +36,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Between attempts to connect.
 const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(5));
 
-/// Called when somebody has rung. Does not block.
-type Wake = Arc<dyn Fn() + Send + Sync>;
+/// Jobs of which there is something to say, kept until it is said; more are found by looking.
+const MOST: usize = 10_000;
 
 pub(super) struct Bell {
     shared: Arc<Shared>,
@@ -42,32 +46,62 @@ pub(super) struct Bell {
 
 struct Shared {
     server: Arc<Server>,
-    /// Tells our own rings from those of others.
+    /// Tells our own rings from those of others: every message begins with it.
     origin: String,
-    wake: Mutex<Option<Wake>>,
+    ears: Ears,
+    unsaid: Mutex<Unsaid>,
     ring: Notify,
     stop: Notify,
     stopped: AtomicBool,
 }
 
+/// What is to be said with the next ring.
+#[derive(Default)]
+struct Unsaid {
+    jobs: bool,
+    waiting: BTreeSet<JobId>,
+    over: BTreeSet<JobId>,
+}
+
+impl Unsaid {
+    fn add(&mut self, news: News) {
+        let (set, ids) = match news {
+            News::Jobs => {
+                self.jobs = true;
+                return;
+            }
+            News::Waiting(ids) => (&mut self.waiting, ids),
+            News::Over(ids) => (&mut self.over, ids),
+        };
+        set.extend(ids.into_iter().take(MOST.saturating_sub(set.len())));
+    }
+
+    fn take(&mut self) -> Vec<News> {
+        let Self { jobs, waiting, over } = std::mem::take(self);
+        let ids = |set: BTreeSet<JobId>| set.into_iter().collect();
+        let jobs = jobs.then_some(News::Jobs);
+        jobs.into_iter().chain([News::Waiting(ids(waiting)), News::Over(ids(over))]).collect()
+    }
+}
+
 impl Bell {
     pub(super) fn new(server: Arc<Server>) -> Self {
         let origin = format!("{:016x}", fastrand::u64(..));
-        let (wake, ring, stop, stopped) =
-            (Mutex::default(), Notify::new(), Notify::new(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { server, origin, wake, ring, stop, stopped });
+        let (ears, unsaid) = (Ears::default(), Mutex::default());
+        let (ring, stop, stopped) = (Notify::new(), Notify::new(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { server, origin, ears, unsaid, ring, stop, stopped });
         Self { shared, thread: Mutex::default() }
     }
 
-    /// Whom to wake when somebody else has rung.
-    pub(super) fn listen(&self, wake: Wake) {
-        let old = self.shared.wake().replace(wake);
-        drop(old);
+    /// Who is to be told when somebody else has rung.
+    pub(super) fn listen(&self, hear: Hear) {
+        self.shared.ears.add(hear);
         self.start();
     }
 
     /// Rings soon.
-    pub(super) fn ring(&self) {
+    pub(super) fn ring(&self, news: News) {
+        self.shared.unsaid().add(news);
         self.shared.ring.notify_one();
         self.start();
     }
@@ -101,15 +135,21 @@ impl Drop for Bell {
 }
 
 impl Shared {
-    fn wake(&self) -> MutexGuard<'_, Option<Wake>> {
-        self.wake.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unsaid(&self) -> MutexGuard<'_, Unsaid> {
+        self.unsaid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn call(&self) {
-        let wake = self.wake().clone();
-        if let Some(wake) = wake.filter(|_| !self.stopped.load(Ordering::Relaxed)) {
-            wake();
+    fn tell(&self, news: &News) {
+        if !self.stopped.load(Ordering::Relaxed) {
+            self.ears.tell(news);
         }
+    }
+
+    /// The statements that say what is to be said.
+    fn words(&self) -> String {
+        let news = self.unsaid().take();
+        let messages = news.iter().flat_map(News::encode);
+        messages.map(|message| format!("NOTIFY punctual, '{}{message}';", self.origin)).collect()
     }
 }
 
@@ -150,11 +190,15 @@ where
         abort.abort();
         return Err(error);
     }
-    shared.call();
+    shared.tell(&News::Jobs);
     let ringing = async {
         loop {
             shared.ring.notified().await;
-            if client.batch_execute(&format!("NOTIFY punctual, '{}'", shared.origin)).await.is_err() {
+            let words = shared.words();
+            if words.is_empty() {
+                continue;
+            }
+            if client.batch_execute(&words).await.is_err() {
                 return;
             }
             sleep(PAUSE).await;
@@ -168,9 +212,11 @@ where
 async fn hear<S: TlsStream + Unpin>(shared: Arc<Shared>, mut connection: Connection<Socket, S>) {
     while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
         if let AsyncMessage::Notification(notification) = message
-            && notification.payload() != shared.origin
+            && !notification.payload().starts_with(&shared.origin)
         {
-            shared.call();
+            // Functions in the database say nothing of where they are from.
+            let message = notification.payload().get(shared.origin.len()..).unwrap_or_default();
+            shared.tell(&News::decode(message));
         }
     }
 }

@@ -64,8 +64,8 @@ use self::pool::{Pool, Repeat};
 use self::session::{Answer, Fault, Server, Session};
 use self::url::Address;
 use super::{
-    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, Peek, Peeked, QueueChange,
-    QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Ticket,
+    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, Peek, Peeked,
+    QueueChange, QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Ticket,
 };
 use crate::doctor::Finding;
 use crate::error::Result;
@@ -302,14 +302,14 @@ impl PostgresStore {
         work: impl FnMut(&mut Session) -> Answer<T> + Send + 'static,
     ) -> Result<T> {
         let result = self.write(work)?;
-        self.bell.ring();
+        self.bell.ring(News::Jobs);
         Ok(result)
     }
 
     fn ring_if_soon(&self, dues: impl IntoIterator<Item = Timestamp>) {
         let soon = self.now().after(SOON);
         if dues.into_iter().any(|due| due <= soon) {
-            self.bell.ring();
+            self.bell.ring(News::Jobs);
         }
     }
 
@@ -326,12 +326,12 @@ impl Store for PostgresStore {
         self.time.as_ref().map_or_else(|| self.server.clock.now(), |time| time.timestamp())
     }
 
-    fn on_news(&self, wake: Arc<dyn Fn() + Send + Sync>) {
-        self.bell.listen(wake);
+    fn on_news(&self, hear: Arc<dyn Fn(&News) -> bool + Send + Sync>) {
+        self.bell.listen(hear);
     }
 
-    fn tell_news(&self) {
-        self.bell.ring();
+    fn tell_news(&self, news: News) {
+        self.bell.ring(news);
     }
 
     fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {

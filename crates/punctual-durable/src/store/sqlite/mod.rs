@@ -13,7 +13,8 @@
 //! other. The lease that a node asks for does not matter: the system knows whether its process lives.
 //!
 //! # News
-//! A node hears of what its own process enqueues directly, and of what others do through a bell, see `bell.rs`.
+//! A node hears of what its own process enqueues directly, and of what others do through a bell, see `bell.rs`; through
+//! the same, others hear of the end of jobs that they wait for.
 //!
 //! # Cost
 //! A look and a sweep cost a search in an index for each line, that is for each (queue, kind, lane) that jobs have ever
@@ -52,8 +53,8 @@ use self::rows::{instant, int, maybe_instant, maybe_int, text};
 use self::writer::Writer;
 use self::writes::Write;
 use super::{
-    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, Peek, Peeked, QueueChange,
-    QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket,
+    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, Peek, Peeked,
+    QueueChange, QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket,
 };
 use crate::doctor::Finding;
 use crate::error::{Error, Result};
@@ -200,7 +201,7 @@ impl SqliteStore {
         work: impl FnOnce(&Write<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let result = self.write(work)?;
-        self.ownership.ring();
+        self.ownership.tell(&News::Jobs);
         Ok(result)
     }
 
@@ -253,12 +254,12 @@ impl Store for SqliteStore {
         self.time.timestamp()
     }
 
-    fn tell_news(&self) {
-        self.ownership.ring();
+    fn tell_news(&self, news: News) {
+        self.ownership.tell(&news);
     }
 
-    fn on_news(&self, wake: Arc<dyn Fn() + Send + Sync>) {
-        self.ownership.sleeper().set(wake);
+    fn on_news(&self, hear: Arc<dyn Fn(&News) -> bool + Send + Sync>) {
+        self.ownership.listen(hear);
     }
 
     fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {

@@ -16,7 +16,9 @@ use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::bell::{self, Bell, Sleeper};
+use super::super::News;
+use super::super::news::{Ears, Hear};
+use super::bell::{self, Bell, Ear};
 use crate::error::{Error, Result};
 use crate::job::NodeId;
 
@@ -25,14 +27,16 @@ pub(super) struct Ownership {
     path: PathBuf,
     bell: PathBuf,
     held: Mutex<Option<Held>>,
-    sleeper: Sleeper,
+    ears: Ears,
+    /// Opened when somebody first waits here, while another has the file.
+    ear: Mutex<Option<Ear>>,
 }
 
 #[derive(Debug)]
 struct Held {
     node: NodeId,
     /// Taken down before the lock is released.
-    _bell: Option<Bell>,
+    bell: Option<Bell>,
     /// Unlocked by being closed.
     _file: File,
 }
@@ -41,19 +45,39 @@ impl Ownership {
     pub(super) fn of(database: &Path) -> Self {
         let mut path = database.as_os_str().to_owned();
         path.push("-owner");
-        let (bell, sleeper) = (bell::path_beside(database), Sleeper::default());
-        Self { path: path.into(), bell, held: Mutex::new(None), sleeper }
+        let (bell, ears) = (bell::path_beside(database), Ears::default());
+        Self { path: path.into(), bell, held: Mutex::new(None), ears, ear: Mutex::new(None) }
     }
 
-    /// Whom to wake when somebody else has changed the file.
-    pub(super) fn sleeper(&self) -> &Sleeper {
-        &self.sleeper
+    /// Who is to be told what others tell.
+    pub(super) fn listen(&self, hear: Hear) {
+        self.ears.add(hear);
     }
 
-    /// Tells whoever has the file that it has been changed, unless that is ourselves.
-    pub(super) fn ring(&self) {
-        if self.lock().is_none() {
-            bell::ring(&self.bell);
+    /// Tells whoever has the file; if that is ourselves, those who have asked.
+    pub(super) fn tell(&self, news: &News) {
+        let held = self.lock();
+        match (&*held, news) {
+            (Some(held), News::Over(_)) => held.bell.iter().for_each(|bell| bell.answer(news)),
+            (Some(_), _) => {}
+            (None, News::Waiting(_)) => {
+                drop(held);
+                self.ask(news);
+            }
+            (None, _) => {
+                drop(held);
+                bell::ring(&self.bell, news);
+            }
+        }
+    }
+
+    fn ask(&self, news: &News) {
+        let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
+        if ear.is_none() {
+            *ear = Ear::open(self.ears.clone());
+        }
+        if let Some(ear) = &*ear {
+            ear.ask(&self.bell, news);
         }
     }
 
@@ -88,8 +112,8 @@ impl Ownership {
         // For people who wonder who has it. The lock does not depend on it.
         let _ = file.set_len(0).and_then(|()| file.rewind());
         let _ = writeln!(file, "process {} {node:?}", std::process::id());
-        let bell = Bell::hang(&self.bell, self.sleeper.clone());
-        *held = Some(Held { node, _bell: bell, _file: file });
+        let bell = Bell::hang(&self.bell, self.ears.clone());
+        *held = Some(Held { node, bell, _file: file });
         Ok(true)
     }
 
