@@ -1,6 +1,6 @@
 //! Who may connect, how, and what is said to those who may not.
 
-use punctual_durable::{Jobs, NewJob, PostgresStore, Store};
+use punctual_durable::{Filter, Jobs, NewJob, PostgresStore, Store};
 use punctual_testbed::{Postgres, Settings};
 
 use crate::{Database, work};
@@ -131,4 +131,50 @@ fn a_store_can_be_called_from_within_an_async_runtime() {
         store.find(&punctual_durable::Filter::new()).unwrap()
     });
     assert_eq!(found.len(), 1);
+}
+
+/// The driver refuses to block there: calls and the farewell are made elsewhere.
+#[test]
+fn a_store_may_be_used_and_dropped_within_an_async_runtime_and_outside_of_it() {
+    let database = Database::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let count = |store: &PostgresStore| store.find(&Filter::new()).unwrap().len();
+    let (outside, inside) = (database.open(), runtime.block_on(async { database.open() }));
+    outside.enqueue(vec![work()]).unwrap();
+    runtime.block_on(async {
+        assert_eq!((count(&inside), count(&outside)), (1, 1));
+        inside.enqueue(vec![work()]).unwrap();
+        drop(outside);
+    });
+    assert_eq!(count(&inside), 2);
+    drop(inside);
+    // None is left behind: the server has heard from all of them.
+    let mut watcher = database.client();
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'punctual%'";
+    while watcher.query_one(sql, &[]).unwrap().get::<_, i64>(0) > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn more_callers_than_connections_are_all_served_whether_they_block_or_not() {
+    const CALLERS: usize = 16;
+    const CALLS: usize = 10;
+    let database = Database::new();
+    let store = database.open();
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let store = &store;
+            scope.spawn(move || {
+                let call = || (0..CALLS).for_each(|_| drop(store.enqueue(vec![work()]).unwrap()));
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                if caller % 2 == 0 { call() } else { runtime.block_on(async { call() }) }
+            });
+        }
+    });
+    assert_eq!(store.find(&Filter::new().limit(1_000)).unwrap().len(), CALLERS * CALLS);
+    let mut watcher = database.client();
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'punctual'";
+    let connections: i64 = watcher.query_one(sql, &[]).unwrap().get(0);
+    assert!((1..=4).contains(&connections), "{connections} connections");
 }

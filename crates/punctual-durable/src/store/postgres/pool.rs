@@ -1,8 +1,14 @@
-//! Threads with a connection each, and the calls that they take.
+//! Connections, and the calls that are made on them.
 //!
-//! The driver blocks, and may not be called from within an async runtime, as callers of ours may be: so it runs on threads
-//! of its own. A call is put into a line; a thread that is idle takes it, or a new thread is started if there are not
-//! enough; the caller waits.
+//! A call is made on the thread of whoever makes it: a thread in between would have to be woken, and would have to wake the
+//! caller again, which on an idle machine takes longer than the server does. But the driver blocks, and refuses to be
+//! called from within an async runtime, as callers of ours may be; and all connections may be busy. Then the call is put
+//! into a line for threads of our own, of which there are as many as there are connections, started when they are needed.
+//!
+//! # Invariants
+//! 1. There are at most `most` desks, each with at most one connection. One that is not in `desks` is in use.
+//! 2. Nobody overtakes: while calls wait in line, whoever comes waits behind them.
+//! 3. While calls wait in line and a desk is free, a thread has been told or is on its way. So no call is left lying.
 //!
 //! # Protocol
 //! A connection is made by the first call that needs it, and again after it broke; the call that finds it broken fails,
@@ -15,6 +21,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
@@ -22,6 +29,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use punctual::Tick;
+use tokio::runtime::Handle;
 
 use super::session::{Answer, Server, Session, unreachable};
 use crate::error::{Error, Result};
@@ -48,7 +56,7 @@ pub(super) struct Pool {
 
 struct Shared {
     server: Arc<Server>,
-    /// Threads, at most.
+    /// Connections, at most, and threads.
     most: usize,
     /// How long a connection waits for locks.
     patience: Duration,
@@ -62,12 +70,17 @@ struct Shared {
 #[derive(Default)]
 struct State {
     calls: VecDeque<Call>,
+    /// Those that are free; the one that was used last is the last.
+    desks: Vec<Desk>,
+    /// How many there are, free or not.
+    made: usize,
     threads: usize,
+    /// Threads that wait.
     idle: usize,
     closed: bool,
 }
 
-type Call = Box<dyn FnOnce(&mut Desk) + Send>;
+type Call = Box<dyn FnOnce(&mut Seat<'_>) + Send>;
 
 impl Pool {
     /// At most `most` connections, which wait for locks for as long as `patience`.
@@ -87,15 +100,24 @@ impl Pool {
         repeat: Repeat,
         mut work: impl FnMut(&mut Session) -> Answer<T> + Send + 'static,
     ) -> Result<T> {
+        let panicked = || Error::broken(format!("{what} a database: the call panicked"));
+        if Handle::try_current().is_err()
+            && let Some(mut seat) = self.shared.take_seat()
+        {
+            let served = catch_unwind(AssertUnwindSafe(|| seat.serve(what, repeat, &mut work)));
+            return served.unwrap_or_else(|_| {
+                // Nobody knows what it has left behind.
+                seat.desk.session = None;
+                Err(panicked())
+            });
+        }
         let (answer, answered) = mpsc::sync_channel(1);
-        let call: Call = Box::new(move |desk| {
-            let _ = answer.send(desk.serve(what, repeat, &mut work));
+        let call: Call = Box::new(move |seat| {
+            let _ = answer.send(seat.serve(what, repeat, &mut work));
         });
         self.put(call)?;
         // Hung up: the thread panicked, and has told where.
-        answered
-            .recv()
-            .unwrap_or_else(|_| Err(Error::broken(format!("{what} a database: the call panicked"))))
+        answered.recv().unwrap_or_else(|_| Err(panicked()))
     }
 
     /// As [`call`](Self::call), without blocking.
@@ -106,8 +128,8 @@ impl Pool {
         mut work: impl FnMut(&mut Session) -> Answer<T> + Send + 'static,
     ) -> Result<T> {
         let (answer, answered) = tokio::sync::oneshot::channel();
-        let call: Call = Box::new(move |desk| {
-            let _ = answer.send(desk.serve(what, repeat, &mut work));
+        let call: Call = Box::new(move |seat| {
+            let _ = answer.send(seat.serve(what, repeat, &mut work));
         });
         self.put(call)?;
         answered.await.unwrap_or_else(|_| Err(Error::broken(format!("{what} a database: the call panicked"))))
@@ -117,6 +139,7 @@ impl Pool {
         let mut state = self.shared.lock();
         state.calls.push_back(call);
         if state.idle >= state.calls.len() || state.threads == self.shared.most {
+            drop(state);
             self.shared.wake.notify_one();
             return Ok(());
         }
@@ -154,6 +177,17 @@ impl Drop for Pool {
                 let _ = thread.join();
             }
         }
+        let desks = std::mem::take(&mut self.shared.lock().desks);
+        if Handle::try_current().is_err() {
+            drop(desks);
+        } else if !desks.is_empty() {
+            // To say goodbye is a call, too. Should there be no thread, the system closes the connections one day.
+            let desks = ManuallyDrop::new(desks);
+            let close = move || drop(ManuallyDrop::into_inner(desks));
+            if let Ok(thread) = std::thread::Builder::new().name("punctual-pg".to_owned()).spawn(close) {
+                let _ = thread.join();
+            }
+        }
     }
 }
 
@@ -162,23 +196,43 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(self: Arc<Self>) {
-        let mut desk = Desk { shared: Arc::clone(&self), session: None, used: Tick::ZERO };
-        while let Some(call) = self.next() {
-            if catch_unwind(AssertUnwindSafe(|| call(&mut desk))).is_err() {
+    /// A seat for a caller who works there itself, by 1 and 2.
+    fn take_seat(&self) -> Option<Seat<'_>> {
+        let mut state = self.lock();
+        if state.calls.is_empty() { self.seat(&mut state) } else { None }
+    }
+
+    /// By 1.
+    fn seat(&self, state: &mut State) -> Option<Seat<'_>> {
+        let desk = match state.desks.pop() {
+            Some(desk) => desk,
+            None if state.made < self.most => {
+                state.made += 1;
+                Desk::default()
+            }
+            None => return None,
+        };
+        Some(Seat { shared: self, desk })
+    }
+
+    fn work(&self) {
+        while let Some((call, mut seat)) = self.next() {
+            if catch_unwind(AssertUnwindSafe(|| call(&mut seat))).is_err() {
                 // Nobody knows what it has left behind.
-                desk.session = None;
+                seat.desk.session = None;
             }
         }
     }
 
-    fn next(&self) -> Option<Call> {
+    fn next(&self) -> Option<(Call, Seat<'_>)> {
         let mut state = self.lock();
         loop {
             if let Some(call) = state.calls.pop_front() {
-                return Some(call);
-            }
-            if state.closed {
+                match self.seat(&mut state) {
+                    Some(seat) => return Some((call, seat)),
+                    None => state.calls.push_front(call),
+                }
+            } else if state.closed {
                 return None;
             }
             state.idle += 1;
@@ -188,15 +242,34 @@ impl Shared {
     }
 }
 
-/// One thread's connection.
+/// A place for a connection.
+#[derive(Default)]
 struct Desk {
-    shared: Arc<Shared>,
     session: Option<Session>,
     /// When the connection was last used.
     used: Tick,
 }
 
-impl Desk {
+/// A desk in use. Free again when this is dropped.
+struct Seat<'a> {
+    shared: &'a Shared,
+    desk: Desk,
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.desks.push(std::mem::take(&mut self.desk));
+        let waiting = !state.calls.is_empty();
+        drop(state);
+        // By 3.
+        if waiting {
+            self.shared.wake.notify_one();
+        }
+    }
+}
+
+impl Seat<'_> {
     fn serve<T>(
         &mut self,
         what: &str,
@@ -208,9 +281,9 @@ impl Desk {
             let session = self.session()?;
             let result = work(session);
             let closed = session.is_closed();
-            self.used = self.shared.server.clock.local();
+            self.desk.used = self.shared.server.clock.local();
             if closed {
-                self.session = None;
+                self.desk.session = None;
             }
             match result {
                 Ok(value) => return Ok(value),
@@ -223,9 +296,9 @@ impl Desk {
 
     fn session(&mut self) -> Result<&mut Session> {
         let server = &self.shared.server;
-        let doubtful = server.clock.local().since(self.used) >= DOUBT;
-        self.session.take_if(|session| session.is_closed() || (doubtful && !session.answers()));
-        let session = match self.session.take() {
+        let doubtful = server.clock.local().since(self.desk.used) >= DOUBT;
+        self.desk.session.take_if(|session| session.is_closed() || (doubtful && !session.answers()));
+        let session = match self.desk.session.take() {
             Some(session) => session,
             None => {
                 let first = !self.shared.reached.load(Ordering::Relaxed);
@@ -235,7 +308,7 @@ impl Desk {
                 session
             }
         };
-        Ok(self.session.insert(session))
+        Ok(self.desk.session.insert(session))
     }
 }
 
@@ -243,8 +316,9 @@ impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.shared.lock();
         f.debug_struct("Pool")
+            .field("connections", &state.made)
+            .field("free", &state.desks.len())
             .field("threads", &state.threads)
-            .field("idle", &state.idle)
             .finish_non_exhaustive()
     }
 }
