@@ -52,7 +52,8 @@ impl Attempt {
             node.launch(self);
             return;
         }
-        if self.signal.raised().is_some() || !self.node.may_start() {
+        let (id, fence) = (self.job().id, self.job().fence);
+        if self.signal.raised().is_some() || !self.node.may_start(id, fence) {
             return; // by 1
         }
         self.call();

@@ -8,7 +8,7 @@ use punctual::{Sleep, TaskHandle, Tick, When};
 
 use super::attempt::Attempt;
 use super::flight::Flight;
-use super::{Held, LONGEST_AHEAD, LONGEST_WAIT, Node, Outgoing, Phase};
+use super::{Held, LONGEST_AHEAD, LONGEST_UNREPORTED, LONGEST_WAIT, Node, Outgoing, Phase};
 use crate::job::{Fence, JobId, JobRecord};
 use crate::registry::{KindOptions, Run};
 use crate::signal::{Signal, Stop};
@@ -20,9 +20,12 @@ impl Node {
         if job.cancel_requested {
             signal.raise(Stop::Cancelled);
         }
+        let wait = job.due.since(self.store.now());
+        let early = !wait.is_zero();
         let held = Held {
             fence: job.fence,
-            since: self.now(),
+            since: self.now().after(wait),
+            early,
             signal: Arc::clone(&signal),
             task: None,
             flying: false,
@@ -30,7 +33,8 @@ impl Node {
         let mut state = self.lock();
         // After a lease that lapsed, an attempt may still run here that nobody counts on any more.
         let old = state.held.insert(job.id, held);
-        state.flying -= usize::from(old.as_ref().is_some_and(|old| old.flying));
+        state.discount(old.as_ref());
+        state.early += usize::from(early);
         drop(state);
         drop(old);
         self.launch(Attempt::new(Arc::clone(self), job, signal));
@@ -73,14 +77,14 @@ impl Node {
         let threads = self.settings.concurrency;
         let mut state = self.lock();
         let most = threads.saturating_add(self.settings.async_limit);
-        let (full, room) = (state.flying >= most, state.room(threads));
+        let (full, room) = (state.flying >= most, state.room(threads).due);
         let Some(held) = state.held.get_mut(&id).filter(|held| held.fence == fence && !full) else {
             return false;
         };
         held.flying = true;
         let task = held.task.take();
         state.flying += 1;
-        let freed = room == 0 && state.room(threads) > 0;
+        let freed = room == 0 && state.room(threads).due > 0;
         drop(state);
         drop(task);
         if freed {
@@ -116,9 +120,13 @@ impl Node {
         drop(unstarted);
     }
 
-    pub(super) fn may_start(&self) -> bool {
+    /// Its instant has come: whether the attempt may begin.
+    pub(super) fn may_start(&self, id: JobId, fence: Fence) -> bool {
         let now = self.now();
-        let state = self.lock();
+        let mut state = self.lock();
+        let held = state.held.get_mut(&id).filter(|held| held.fence == fence);
+        let was_early = held.is_some_and(|held| std::mem::take(&mut held.early));
+        state.early -= usize::from(was_early);
         matches!(state.phase, Phase::Active | Phase::Draining) && state.lease.is_valid(now)
     }
 
@@ -129,19 +137,23 @@ impl Node {
 
     /// An attempt is over.
     pub(super) fn report(&self, report: Outgoing) {
-        let store_now = self.store.now();
+        let (now, store_now) = (self.now(), self.store.now());
         let mut state = self.lock();
         let mine = state.held.get(&report.job.id).is_some_and(|held| held.fence == report.job.fence);
         let held = if mine { state.held.remove(&report.job.id) } else { None };
-        state.flying -= usize::from(held.as_ref().is_some_and(|held| held.flying));
+        state.discount(held.as_ref());
         // Others wait for it: the next occurrence, the next of the chain.
         let job = &report.job;
         let awaited = job.series.is_some() || !job.then.is_empty() || !report.follow_ups.is_empty();
         state.outbox.push(report);
         let waits = !awaited && state.may_wait(store_now, self.settings.concurrency);
+        let by = if waits { now.after(LONGEST_UNREPORTED) } else { Tick::ZERO };
+        state.report_by = state.report_by.min(by);
+        // Otherwise a step comes in time.
+        let in_time = waits && state.alarm.as_ref().is_some_and(|(tick, _)| *tick <= state.report_by);
         drop(state);
         drop(held);
-        if !waits {
+        if !in_time {
             self.stir();
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use punctual::Tick;
 
-use super::front::Plan;
-use super::{COUNT_EVERY, MOST_AHEAD, MOST_REPORTS, Node, Outgoing, Phase, State, panic_message};
+use super::front::{Plan, Room};
+use super::{COUNT_EVERY, MOST_REPORTS, Node, Outgoing, Phase, State, panic_message};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::job::JobState;
@@ -32,19 +32,22 @@ impl Node {
         let active = state.phase == Phase::Active && state.lease.is_valid(now);
         let count = state.outbox.len().min(state.batch);
         // Where the exchange succeeds these are no longer ours, and where it fails nothing is claimed.
-        let room = if active { state.room_after(self.settings.concurrency, count) } else { 0 };
-        let (lead, reporting) = (state.lead(), !state.outbox.is_empty());
+        let none = Room { due: 0, early: 0 };
+        let room = if active { state.room_after(self.settings.concurrency, count) } else { none };
+        let reporting = count > 0 && (now >= state.report_by || state.phase != Phase::Active);
+        let lead = state.lead();
         let Plan { claims, sweep } = state.front.plan(store_now, lead, room, reporting);
         let leaving = state.phase == Phase::Draining;
         let tell = !state.heard.is_empty() && (leaving || now >= state.tell_by);
         let count_now = state.counter.has_news() && (leaving || now >= state.count_by);
-        if count == 0 && claims.is_empty() && sweep == 0 && !tell && !count_now {
+        if !reporting && claims.is_empty() && sweep == 0 && !tell && !count_now {
             return None;
         }
         // All of it, so that no report overtakes what was said before it.
         let updates: Vec<Update> = std::mem::take(&mut state.heard).into_values().collect();
         state.tell_by = Tick::MAX;
         let reports: Vec<Outgoing> = state.outbox.drain(..count).collect();
+        state.report_by = if state.outbox.is_empty() { Tick::MAX } else { Tick::ZERO };
         let report = |out: &Outgoing| {
             Report::new(out.job.id, out.job.fence, out.verdict.clone()).follow_ups(out.follow_ups.clone())
         };
@@ -111,6 +114,7 @@ impl Node {
         // again.
         sent.append(&mut state.outbox);
         state.outbox = sent;
+        state.report_by = Tick::ZERO;
         drop(state);
         if let Some(Outgoing { job, .. }) = given_up {
             self.tell(&Event::Stale { id: job.id });
@@ -138,12 +142,9 @@ impl Node {
         }
         let finished = sent.iter().filter(|out| out.verdict != Verdict::Release).count();
         if finished < sent.len() {
-            // Some found no thread in time: it was too many.
-            state.ahead = 0;
+            state.pace.overreached();
         }
-        state.ahead = ahead_after(state.ahead, finished);
-        // Forgets a slow exchange within some dozen quick ones.
-        state.pace = took.max(state.pace - state.pace / 8);
+        state.pace.exchanged(now, took, finished);
         if claiming {
             state.front.learn(swept, answer.drained, answer.crowded);
         }
@@ -207,29 +208,5 @@ impl State {
         if let Verdict::Retry { error, .. } | Verdict::Fail { error } = &out.verdict {
             self.counter.error(now, &out.job.kind, error);
         }
-    }
-}
-
-/// How many to claim beyond the number of threads, after an exchange that said of `finished` jobs that they are. It falls
-/// slowly: an exchange that only claims says nothing about how many are finished in its time.
-fn ahead_after(ahead: usize, finished: usize) -> usize {
-    let faded = ahead - ahead.div_ceil(8);
-    finished.saturating_mul(2).max(faded).min(MOST_AHEAD)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_claimed_ahead_rises_at_once_and_falls_slowly_to_nothing() {
-        assert_eq!(ahead_after(0, 10), 20);
-        assert_eq!(ahead_after(20, 40), 80);
-        assert_eq!(ahead_after(80, usize::MAX), MOST_AHEAD);
-        let falling: Vec<usize> =
-            std::iter::successors(Some(80), |ahead| Some(ahead_after(*ahead, 0))).take(60).collect();
-        assert_eq!(falling[..3], [80, 70, 61], "an exchange that only claims forgets an eighth");
-        assert!(falling.is_sorted_by(|earlier, later| earlier > later || *later == 0));
-        assert_eq!(falling[59], 0, "in the end only threads count");
     }
 }

@@ -9,9 +9,9 @@
 //! 3. Every plan that asks for something removes a ticket or sweeps. So planning ends.
 //!
 //! # Protocol
-//! Tickets that come due soon are claimed one by one, a little early, as long as there is room for all: so each starts
-//! at its very instant. If there is not, those overdue are forgotten and swept instead: then the store chooses among
-//! all that is due, by lane and due time.
+//! Tickets that come due soon are claimed one by one, a little early: so each starts at its very instant. If there is no
+//! room for all that are overdue, these are forgotten and swept instead: then the store chooses among all that is due, by
+//! lane and due time. While it does, what is early has no more room than what is due, and never more than that leaves.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -30,6 +30,13 @@ pub(super) struct Front {
     backlog: bool,
     /// At the last exchange something was left because its queue was full.
     crowded: bool,
+}
+
+/// How many more may be claimed: of those that are due, and in all if some are not yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Room {
+    pub(super) due: usize,
+    pub(super) early: usize,
 }
 
 /// What to ask the store for.
@@ -60,31 +67,38 @@ impl Front {
 
     /// What to ask for at `now`, for jobs due within `lead`, with room for `room`. `reporting`: whether the same
     /// exchange also says that jobs are over.
-    pub(super) fn plan(&mut self, now: Timestamp, lead: Duration, room: usize, reporting: bool) -> Plan {
+    pub(super) fn plan(&mut self, now: Timestamp, lead: Duration, room: Room, reporting: bool) -> Plan {
         self.backlog |= reporting && self.crowded;
-        if room == 0 {
-            return Plan::default();
-        }
         // Whoever calls the store anyway asks for twice as far: so dense jobs share calls.
         let calls = reporting || self.next_due().is_some_and(|due| due <= now.after(lead));
-        let soon = (now.after(if calls { lead * 2 } else { lead }), JobId::from_i64(i64::MAX));
-        let near: Vec<Ticket> =
-            self.tickets.range(..=soon).take(room.saturating_add(1)).map(|(_, ticket)| *ticket).collect();
-        let mut claims = near;
-        if claims.len() > room {
-            let overdue: Vec<(Timestamp, JobId)> =
-                self.tickets.range(..=(now, JobId::from_i64(i64::MAX))).map(|(key, _)| *key).collect();
-            if overdue.is_empty() {
-                claims.truncate(room);
-            } else {
+        let soon = now.after(if calls { lead * 2 } else { lead });
+        let mut claims = self.tickets_by(now, room.due.saturating_add(1));
+        let mut left = room.early;
+        if claims.len() > room.due {
+            claims.clear();
+            left = 0;
+            if room.due > 0 {
                 self.backlog = true;
-                overdue.into_iter().for_each(|key| self.forget(key));
-                claims.clear();
+                self.tickets_by(now, usize::MAX)
+                    .iter()
+                    .for_each(|ticket| self.forget((ticket.due, ticket.id)));
             }
+        } else if self.backlog {
+            left = left.min(room.due);
+        }
+        if left > claims.len() {
+            // With those that are due, which come first.
+            claims = self.tickets_by(soon, left);
         }
         claims.iter().for_each(|ticket| self.forget((ticket.due, ticket.id)));
-        let sweep = if self.backlog { room - claims.len() } else { 0 };
+        let sweep = if self.backlog { room.due.saturating_sub(claims.len()) } else { 0 };
         Plan { claims, sweep }
+    }
+
+    /// The first that are due by then, at most `most`.
+    fn tickets_by(&self, until: Timestamp, most: usize) -> Vec<Ticket> {
+        let until = (until, JobId::from_i64(i64::MAX));
+        self.tickets.range(..=until).take(most).map(|(_, ticket)| *ticket).collect()
     }
 
     fn forget(&mut self, key: (Timestamp, JobId)) {
@@ -140,6 +154,10 @@ mod tests {
         Timestamp::from_micros(micros)
     }
 
+    fn room(both: usize) -> Room {
+        Room { due: both, early: both }
+    }
+
     fn ticket(id: i64, version: i64, due: i64) -> Ticket {
         Ticket { id: JobId::from_i64(id), version, due: at(due), lane: Lane::Normal }
     }
@@ -150,11 +168,11 @@ mod tests {
         for ticket in [ticket(1, 1, 15), ticket(2, 1, 20), ticket(3, 1, 21)] {
             front.add(ticket);
         }
-        assert_eq!(front.plan(at(9), LEAD, 9, false), Plan::default(), "a microsecond too soon");
-        let plan = front.plan(at(10), LEAD, 9, false);
+        assert_eq!(front.plan(at(9), LEAD, room(9), false), Plan::default(), "a microsecond too soon");
+        let plan = front.plan(at(10), LEAD, room(9), false);
         assert_eq!(plan, Plan { claims: vec![ticket(1, 1, 15), ticket(2, 1, 20)], sweep: 0 });
         assert_eq!(front.next_due(), Some(at(21)));
-        assert!(front.plan(at(10), LEAD, 9, false) == Plan::default(), "nothing is asked for twice");
+        assert!(front.plan(at(10), LEAD, room(9), false) == Plan::default(), "nothing is asked for twice");
         front.verify();
     }
 
@@ -162,8 +180,8 @@ mod tests {
     fn claims_ride_along_with_reports() {
         let mut front = Front::default();
         front.add(ticket(1, 1, 20));
-        assert_eq!(front.plan(at(10), LEAD, 9, false), Plan::default());
-        assert_eq!(front.plan(at(10), LEAD, 9, true).claims, [ticket(1, 1, 20)]);
+        assert_eq!(front.plan(at(10), LEAD, room(9), false), Plan::default());
+        assert_eq!(front.plan(at(10), LEAD, room(9), true).claims, [ticket(1, 1, 20)]);
     }
 
     #[test]
@@ -185,13 +203,13 @@ mod tests {
             front.add(ticket(id, 1, id));
         }
         front.add(ticket(4, 1, 12));
-        let plan = front.plan(at(10), LEAD, 2, false);
+        let plan = front.plan(at(10), LEAD, room(2), false);
         assert_eq!(plan, Plan { claims: vec![], sweep: 2 });
         assert_eq!(front.next_due(), Some(at(12)));
         front.learn(true, false, false);
-        assert_eq!(front.plan(at(10), LEAD, 2, false).sweep, 1, "one place is the ticket's");
+        assert_eq!(front.plan(at(10), LEAD, room(2), false).sweep, 1, "one place is the ticket's");
         front.learn(true, true, false);
-        assert_eq!(front.plan(at(10), LEAD, 2, false), Plan::default());
+        assert_eq!(front.plan(at(10), LEAD, room(2), false), Plan::default());
         front.verify();
     }
 
@@ -201,19 +219,19 @@ mod tests {
         for id in 1..=3 {
             front.add(ticket(id, 1, 10 + id));
         }
-        let plan = front.plan(at(10), LEAD, 2, false);
+        let plan = front.plan(at(10), LEAD, room(2), false);
         assert_eq!(plan, Plan { claims: vec![ticket(1, 1, 11), ticket(2, 1, 12)], sweep: 0 });
-        assert_eq!(front.plan(at(10), LEAD, 0, false), Plan::default());
+        assert_eq!(front.plan(at(10), LEAD, room(0), false), Plan::default());
     }
 
     #[test]
     fn a_crowded_queue_is_swept_with_the_next_report_and_not_before() {
         let mut front = Front::default();
         front.learn(false, true, true);
-        assert_eq!(front.plan(at(10), LEAD, 4, false), Plan::default());
-        assert_eq!(front.plan(at(10), LEAD, 4, true).sweep, 4);
+        assert_eq!(front.plan(at(10), LEAD, room(4), false), Plan::default());
+        assert_eq!(front.plan(at(10), LEAD, room(4), true).sweep, 4);
         front.learn(true, true, false);
-        assert_eq!(front.plan(at(10), LEAD, 4, true), Plan::default());
+        assert_eq!(front.plan(at(10), LEAD, room(4), true), Plan::default());
     }
 
     #[test]
@@ -225,5 +243,38 @@ mod tests {
         }
         assert_eq!((front.tickets.len(), front.next_due()), (MOST, Some(at(1))));
         front.verify();
+    }
+
+    #[test]
+    fn what_is_early_and_what_is_due_have_rooms_of_their_own() {
+        let mut front = Front::default();
+        for id in 1..=4 {
+            front.add(ticket(id, 1, 10 + id));
+        }
+        front.add(ticket(9, 1, 1));
+        let plan = front.plan(at(10), LEAD, Room { due: 1, early: 3 }, false);
+        assert_eq!(
+            plan,
+            Plan { claims: vec![ticket(9, 1, 1), ticket(1, 1, 11), ticket(2, 1, 12)], sweep: 0 }
+        );
+        assert_eq!(front.plan(at(10), LEAD, Room { due: 1, early: 0 }, false), Plan::default());
+        front.add(ticket(9, 2, 1));
+        let none = front.plan(at(10), LEAD, Room { due: 0, early: 3 }, false);
+        assert_eq!(none, Plan::default(), "what is due comes first, and stays until there is room");
+        assert_eq!(front.next_due(), Some(at(1)));
+        front.verify();
+    }
+
+    #[test]
+    fn while_the_store_chooses_nothing_early_takes_the_room_of_what_is_due() {
+        let mut front = Front::default();
+        front.suspect_backlog();
+        for id in 1..=9 {
+            front.add(ticket(id, 1, 11));
+        }
+        let plan = front.plan(at(10), LEAD, Room { due: 2, early: 9 }, false);
+        assert_eq!((plan.claims.len(), plan.sweep), (2, 0));
+        front.learn(true, true, false);
+        assert_eq!(front.plan(at(10), LEAD, Room { due: 2, early: 9 }, false).claims.len(), 7);
     }
 }

@@ -10,8 +10,8 @@
 //! Until there is nothing to do: renew the lease if it is time; fire schedules whose next occurrence is near; send
 //! reports and ask for jobs, in one exchange; look ahead if it is time. Then set the alarm for the earliest of: the next
 //! renewal, the next look, the first schedule and the first ticket less the lead.
-//! What piles up while an exchange is under way is the next exchange: batches are as large as the store is slow. A report
-//! also waits for a step that comes within milliseconds anyway (`State::may_wait`).
+//! What piles up while an exchange is under way is the next exchange: batches are as large as the store is slow. While jobs
+//! come densely a report also waits for others, for [`LONGEST_UNREPORTED`] at most (`State::may_wait`).
 //!
 //! # Invariants
 //! 1. *Every claim ends in a report.* A claimed job is in `held` until its attempt reports, then in `outbox` until the
@@ -20,10 +20,10 @@
 //!    store). What that exchange may have claimed unheard is disowned by the next one.
 //! 3. *Nothing starts without a lease,* see `lease.rs`.
 //! 4. *No more is claimed than there is room for:* threads, as many async handlers under way as are allowed beyond
-//!    them (`flight.rs`), and twice as many as were finished during one of the last exchanges
-//!    (at most [`MOST_AHEAD`]), so that workers do not wait for the store while jobs are short. What finds no thread
-//!    within [`LONGEST_AHEAD`] is given back. Reports that the store has not taken count as well: when it is down,
-//!    claiming stops.
+//!    them (`flight.rs`), and some more (at most [`MOST_AHEAD`], see `pace.rs`), so that workers do not wait for the
+//!    store while jobs are short. Those that wait for their instant need no thread yet, and leave room for what is due
+//!    now. What has found none [`LONGEST_AHEAD`] after it could have begun is given back. Reports that the store has not
+//!    taken count as well: when it is down, claiming stops.
 //! 5. *User code runs and is dropped without the lock of `state`.* Handlers run in attempts, observers are called by
 //!    [`Node::tell`], and attempts, which report when dropped, are never dropped under it.
 //!
@@ -42,6 +42,7 @@ mod flight;
 mod front;
 mod lease;
 mod look;
+mod pace;
 mod stop;
 
 use std::collections::HashMap;
@@ -55,8 +56,9 @@ use punctual::{CancelOnDrop, Clock, Executor, TaskHandle, Tick, When};
 
 pub(crate) use self::attempt::message as panic_message;
 
-use self::front::Front;
+use self::front::{Front, Room};
 use self::lease::Lease;
+use self::pace::Pace;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -88,6 +90,8 @@ const TRIM_EVERY: Duration = Duration::from_secs(600);
 const TRIM_PAUSE: Duration = Duration::from_millis(50);
 /// How long before its due time a job is claimed, at least and at most.
 const LEAD: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+/// How long a report waits for others.
+const LONGEST_UNREPORTED: Duration = Duration::from_millis(10);
 /// How long what attempts say waits for an exchange that is made anyway.
 const LONGEST_UNTOLD: Duration = Duration::from_millis(250);
 /// How often a node tells what it has counted.
@@ -144,10 +148,14 @@ struct State {
     /// Those that were due soon at the last look.
     schedules: Vec<ScheduleRecord>,
     held: HashMap<JobId, Held>,
+    /// How many of them wait for their instant.
+    early: usize,
     /// How many of them are async handlers under way, and how many of those hold no place.
     flying: usize,
     async_limit: usize,
     outbox: Vec<Outgoing>,
+    /// When what is in there is to be sent at the latest.
+    report_by: Tick,
     /// What attempts have said, and when it is to be sent at the latest.
     heard: HashMap<(JobId, Fence), Update>,
     tell_by: Tick,
@@ -158,10 +166,7 @@ struct State {
     disown: bool,
     /// Reports that the next exchange may carry; halved when the store refuses them.
     batch: usize,
-    /// Jobs to be claimed beyond the number of threads.
-    ahead: usize,
-    /// How long exchanges take, about.
-    pace: Duration,
+    pace: Pace,
     next_look: Tick,
     next_trim: Tick,
     /// Failures of the store in a row, and when to try again.
@@ -187,8 +192,10 @@ enum Phase {
 
 struct Held {
     fence: Fence,
-    /// When it was claimed.
+    /// Since when it could have begun.
     since: Tick,
+    /// Whether it still waits for its instant.
+    early: bool,
     signal: Arc<Signal>,
     /// `None` until it has been given to the workers.
     task: Option<Arc<TaskHandle<()>>>,
@@ -232,17 +239,18 @@ impl Node {
             front: Front::default(),
             schedules: Vec::new(),
             held: HashMap::new(),
+            early: 0,
             flying: 0,
             async_limit: settings.async_limit,
             outbox: Vec::new(),
+            report_by: Tick::MAX,
             heard: HashMap::new(),
             tell_by: Tick::MAX,
             counter: Counter::default(),
             count_by: Tick::ZERO,
             disown: false,
             batch: MOST_REPORTS,
-            ahead: 0,
-            pace: Duration::ZERO,
+            pace: Pace::default(),
             next_look: Tick::ZERO,
             next_trim: Tick::ZERO,
             failures: 0,
@@ -434,6 +442,8 @@ impl Node {
             } else {
                 return Ok(());
             }
+            let took_until = self.now();
+            self.lock().pace.answered(took_until, took_until.since(now));
         }
     }
 
@@ -509,15 +519,26 @@ fn step(node: &Weak<Node>) {
 
 impl State {
     /// By 4.
-    fn room(&self, threads: usize) -> usize {
+    fn room(&self, threads: usize) -> Room {
         self.room_after(threads, 0)
     }
 
     /// The same when so many reports have been taken.
-    fn room_after(&self, threads: usize, reports: usize) -> usize {
-        let held = self.held.len() - self.flying.min(self.async_limit);
-        let unreported = self.outbox.len().saturating_sub(reports);
-        threads.saturating_add(self.ahead).saturating_sub(held).saturating_sub(unreported)
+    fn room_after(&self, threads: usize, reports: usize) -> Room {
+        let begun = (self.held.len() - self.flying.min(self.async_limit)).saturating_sub(self.early);
+        let taken = begun + self.outbox.len().saturating_sub(reports);
+        // Where every thread is taken, who knows until when.
+        let early = if begun < threads { self.pace.early() } else { self.pace.ahead() };
+        Room {
+            due: threads.saturating_add(self.pace.ahead()).saturating_sub(taken),
+            early: threads.saturating_add(early).saturating_sub(taken + self.early),
+        }
+    }
+
+    /// What is not held any more does not count any more.
+    fn discount(&mut self, held: Option<&Held>) {
+        self.flying -= usize::from(held.is_some_and(|held| held.flying));
+        self.early -= usize::from(held.is_some_and(|held| held.early));
     }
 
     /// What was heard before comes first.
@@ -530,7 +551,7 @@ impl State {
 
     /// How long before its due time a job is claimed.
     fn lead(&self) -> Duration {
-        self.pace.saturating_mul(4).clamp(LEAD.0, LEAD.1)
+        self.pace.lead()
     }
 
     /// The same for the occurrences of schedules, which must first become jobs.
@@ -538,12 +559,12 @@ impl State {
         self.lead() * 2
     }
 
-    /// Whether reports may wait for the next step: if it comes within two leads, to claim what is due after it, and
-    /// nothing else waits for them. So jobs that come densely share calls.
+    /// Whether reports may wait for others: if there will be some, because the next job is near, and nothing else waits
+    /// for them. So jobs that come densely share calls.
     fn may_wait(&self, store_now: Timestamp, threads: usize) -> bool {
         let near = store_now.after(self.lead() * 3);
         self.phase == Phase::Active
-            && self.room(threads) > 0
+            && self.room(threads).due > 0
             && !self.front.is_crowded()
             && self.front.next_due().is_some_and(|due| due <= near)
     }
@@ -560,16 +581,20 @@ impl State {
         if active && let Some(first) = self.schedules.iter().filter_map(|record| record.next).min() {
             next = next.min(now.after(first.since(store_now.after(self.lead_of_schedules()))));
         }
-        if active && self.room(threads) > 0 {
-            if let Some(due) = self.front.next_due() {
-                next = next.min(now.after(due.since(store_now.after(self.lead()))));
-            }
-            if self.front.has_backlog() {
+        if active {
+            let room = self.room(threads);
+            // When it may be claimed: while there is no room for it early, not before it is due.
+            let at = self.front.next_due().and_then(|due| match due <= store_now {
+                false if room.early > 0 => Some(due.since(store_now.after(self.lead()))),
+                _ => (room.due > 0).then(|| due.since(store_now)),
+            });
+            next = at.map_or(next, |wait| next.min(now.after(wait)));
+            if self.front.has_backlog() && room.due > 0 {
                 next = next.min(now);
             }
         }
         if !self.outbox.is_empty() {
-            next = next.min(now);
+            next = next.min(self.report_by);
         }
         next = next.min(self.tell_by);
         if self.counter.has_news() {

@@ -24,8 +24,9 @@ struct Mood {
     refuse: Option<&'static str>,
     renewals: Option<Sender<()>>,
     no_renewals: bool,
-    /// Exchanges that asked for jobs.
+    /// Exchanges that asked for jobs, and all.
     claims: u32,
+    exchanges: u32,
 }
 
 impl Flaky {
@@ -47,6 +48,10 @@ impl Flaky {
 
     pub(crate) fn claims(&self) -> u32 {
         self.mood.lock().unwrap().claims
+    }
+
+    pub(crate) fn exchanges(&self) -> u32 {
+        self.mood.lock().unwrap().exchanges
     }
 
     pub(crate) fn tell_renewals(&self) -> Receiver<()> {
@@ -87,6 +92,7 @@ impl Store for Flaky {
 
     fn exchange(&self, node: NodeId, exchange: Exchange) -> Result<Exchanged> {
         self.mood()?;
+        self.mood.lock().unwrap().exchanges += 1;
         if exchange.sweep > 0 || !exchange.claims.is_empty() {
             self.mood.lock().unwrap().claims += 1;
         }

@@ -13,6 +13,7 @@ mod async_handlers;
 mod backfill;
 mod bad_input;
 mod chain;
+mod early;
 mod failing;
 mod journal;
 #[cfg(feature = "sqlite")]
