@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 pub struct JobContext(Arc<Inner>);
 
 struct Inner {
-    job: JobRecord,
+    job: Arc<JobRecord>,
     signal: Arc<Signal>,
     client: Client,
     follow_ups: Mutex<Vec<NewJob>>,
@@ -30,7 +30,7 @@ struct Inner {
 }
 
 impl JobContext {
-    pub(crate) fn new(job: JobRecord, signal: Arc<Signal>, client: Client) -> Self {
+    pub(crate) fn new(job: Arc<JobRecord>, signal: Arc<Signal>, client: Client) -> Self {
         let (follow_ups, pen) = (Mutex::default(), Pen::default());
         Self(Arc::new(Inner { job, signal, client, follow_ups, pen }))
     }

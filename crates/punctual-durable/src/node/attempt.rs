@@ -27,12 +27,12 @@ const MAX_MESSAGE: usize = 16 << 10;
 pub(super) struct Attempt {
     node: Arc<Node>,
     /// `None` once it has been reported.
-    job: Option<JobRecord>,
+    job: Option<Arc<JobRecord>>,
     signal: Arc<Signal>,
 }
 
 impl Attempt {
-    pub(super) fn new(node: Arc<Node>, job: JobRecord, signal: Arc<Signal>) -> Self {
+    pub(super) fn new(node: Arc<Node>, job: Arc<JobRecord>, signal: Arc<Signal>) -> Self {
         Self { node, job: Some(job), signal }
     }
 
@@ -40,7 +40,7 @@ impl Attempt {
         &self.node
     }
 
-    pub(super) fn job(&self) -> &JobRecord {
+    pub(super) fn job(&self) -> &Arc<JobRecord> {
         self.job.as_ref().expect("present until it is reported")
     }
 
@@ -49,7 +49,7 @@ impl Attempt {
         if self.node.store.now() < self.job().due {
             // The store's clock was set back, or runs slower than ours: wait for the rest.
             let node = Arc::clone(&self.node);
-            node.launch(self);
+            node.relaunch(self);
             return;
         }
         let (id, fence) = (self.job().id, self.job().fence);
@@ -61,16 +61,16 @@ impl Attempt {
 
     fn call(self) {
         let node = Arc::clone(&self.node);
-        let job = self.job().clone();
+        let job = Arc::clone(self.job());
         let Some((run, options)) = node.handler(&job.kind) else { return };
         let (id, fence, backoff) = (job.id, job.fence, options.backoff);
         let limit = job.limits.timeout.and_then(|timeout| node.stop_later(timeout, id, fence));
         let (late, began) = (node.store.now().since(job.due), node.now());
         let context = JobContext::new(job, Arc::clone(&self.signal), node.client());
-        let payload = context.job().payload.clone().unwrap_or_default();
+        let payload = context.job().payload.as_deref().unwrap_or_default();
         match run {
             Run::Sync(run) => {
-                let answer = catch_unwind(AssertUnwindSafe(|| run(&payload, &context)));
+                let answer = catch_unwind(AssertUnwindSafe(|| run(payload, &context)));
                 drop(limit);
                 let answer = answer
                     .unwrap_or_else(|panic| Err(JobError::from(format!("panicked: {}", message(panic)))));
@@ -80,7 +80,7 @@ impl Attempt {
                 if !node.take_off(id, fence) {
                     return; // by 1
                 }
-                let future = flight::make(|| run(&payload, context.clone()));
+                let future = flight::make(|| run(payload, context.clone()));
                 let flight = Flight::new(future, self, context, backoff, (late, began), limit);
                 node.fly(id, fence, flight, options.cooperative);
             }

@@ -13,60 +13,87 @@ use crate::job::{Fence, JobId, JobRecord};
 use crate::registry::{KindOptions, Run};
 use crate::signal::{Signal, Stop};
 
+/// A job that the workers have, and its task.
+type Launched = (JobId, Fence, Arc<TaskHandle<()>>);
+
 impl Node {
-    /// A job that the store has given us.
-    pub(super) fn accept(self: &Arc<Self>, job: JobRecord) {
-        let signal = Arc::new(Signal::default());
-        if job.cancel_requested {
-            signal.raise(Stop::Cancelled);
-        }
-        let wait = job.due.since(self.store.now());
-        let early = !wait.is_zero();
-        let held = Held {
-            fence: job.fence,
-            since: self.now().after(wait),
-            early,
-            signal: Arc::clone(&signal),
-            task: None,
-            flying: false,
-        };
+    /// Jobs that the store has given us.
+    pub(super) fn accept(self: &Arc<Self>, jobs: Vec<JobRecord>) {
+        let (now, store_now) = (self.now(), self.store.now());
+        let mut attempts = Vec::with_capacity(jobs.len());
+        let mut replaced = Vec::new();
         let mut state = self.lock();
-        // After a lease that lapsed, an attempt may still run here that nobody counts on any more.
-        let old = state.held.insert(job.id, held);
-        state.discount(old.as_ref());
-        state.early += usize::from(early);
+        for job in jobs {
+            let signal = Arc::new(Signal::default());
+            if job.cancel_requested {
+                signal.raise(Stop::Cancelled);
+            }
+            let wait = job.due.since(store_now);
+            let early = !wait.is_zero();
+            let held = Held {
+                fence: job.fence,
+                since: now.after(wait),
+                early,
+                signal: Arc::clone(&signal),
+                task: None,
+                flying: false,
+            };
+            // After a lease that lapsed, an attempt may still run here that nobody counts on any more.
+            let old = state.held.insert(job.id, held);
+            state.discount(old.as_ref());
+            state.early += usize::from(early);
+            replaced.extend(old);
+            attempts.push(Attempt::new(Arc::clone(self), Arc::new(job), signal));
+        }
         drop(state);
-        drop(old);
-        self.launch(Attempt::new(Arc::clone(self), job, signal));
+        drop(replaced);
+        let launched = attempts.into_iter().filter_map(|attempt| self.launch(attempt)).collect();
+        self.attach(launched, false);
+    }
+
+    /// Gives an attempt to the workers again, for what is left until its due time.
+    pub(super) fn relaunch(&self, attempt: Attempt) {
+        let launched = self.launch(attempt).into_iter().collect();
+        self.attach(launched, false);
     }
 
     /// Gives an attempt to the workers, for its due time.
-    pub(super) fn launch(&self, attempt: Attempt) {
+    fn launch(&self, attempt: Attempt) -> Option<Launched> {
         let (id, fence, due) = (attempt.job().id, attempt.job().fence, attempt.job().due);
-        // If the store's clock was set back it may be set forward again: look now and then.
-        let deadline = self.now().after(due.since(self.store.now()).min(LONGEST_WAIT));
-        let name: Arc<str> = attempt.job().kind.as_str().into();
-        let task = self.workers.task(move || attempt.run()).name(name).first(When::At(deadline)).start();
-        match task {
-            Ok(task) => self.attach(id, fence, task, false),
-            // Shutting down: the attempt is given back as it is dropped.
-            Err(refused) => drop(refused),
-        }
+        let now = self.now();
+        let wait = due.since(self.store.now());
+        let run = move || attempt.run();
+        let task = if wait.is_zero() {
+            self.workers.submit(run)
+        } else {
+            // If the store's clock was set back it may be set forward again: look now and then.
+            let deadline = now.after(wait.min(LONGEST_WAIT));
+            self.workers.task(run).first(When::At(deadline)).start()
+        };
+        // Refused when shutting down: the attempt is given back as it is dropped.
+        task.ok().map(|task| (id, fence, Arc::new(task)))
     }
 
-    /// From now on the job is stopped through this task, unless it has got further meanwhile: then that of its launch is
-    /// over, and must not take the place of its `flight`.
-    fn attach(&self, id: JobId, fence: Fence, task: TaskHandle<()>, flight: bool) {
-        let task = Arc::new(task);
+    /// From now on these jobs are stopped through these tasks, unless they have got further meanwhile: then that of the
+    /// launch is over, and must not take the place of a `flight`.
+    fn attach(&self, launched: Vec<Launched>, flight: bool) {
+        let (mut asked, mut old) = (Vec::new(), Vec::new());
         let mut state = self.lock();
-        let held = state.held.get_mut(&id).filter(|held| held.fence == fence && held.flying == flight);
-        // Whoever asked it to stop before could not reach the task.
-        let (asked, old) = held.map_or((false, None), |held| {
-            (held.signal.raised().is_some(), held.task.replace(Arc::clone(&task)))
-        });
+        for (id, fence, task) in launched {
+            let held = state.held.get_mut(&id).filter(|held| held.fence == fence && held.flying == flight);
+            let Some(held) = held else {
+                old.push(task);
+                continue;
+            };
+            // Whoever asked it to stop before could not reach the task.
+            if held.signal.raised().is_some() {
+                asked.push(Arc::clone(&task));
+            }
+            old.extend(held.task.replace(task));
+        }
         drop(state);
         drop(old);
-        if asked {
+        for task in asked {
             task.interrupt();
         }
     }
@@ -98,7 +125,7 @@ impl Node {
         match self.workers.spawn(flight) {
             // A cooperative one is only told.
             Ok(task) if cooperative => drop(task),
-            Ok(task) => self.attach(id, fence, task, true),
+            Ok(task) => self.attach(vec![(id, fence, Arc::new(task))], true),
             Err(refused) => drop(refused),
         }
     }

@@ -168,9 +168,7 @@ impl Node {
         let over =
             sent.iter().zip(&answer.recorded).filter(|(_, recorded)| matches!(recorded, Recorded::Over(_)));
         self.watch.hint(over.map(|(out, _)| out.job.id));
-        for job in answer.claimed {
-            self.accept(job);
-        }
+        self.accept(answer.claimed);
     }
 
     pub(super) fn tell_recorded(&self, out: &Outgoing, recorded: Recorded) {

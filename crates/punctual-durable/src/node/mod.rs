@@ -206,7 +206,7 @@ struct Held {
 /// A report on its way.
 #[derive(Clone)]
 struct Outgoing {
-    job: JobRecord,
+    job: Arc<JobRecord>,
     verdict: Verdict,
     /// What is to follow, if it is done.
     follow_ups: Vec<NewJob>,
