@@ -1,6 +1,6 @@
 //! Nobody looks from the beginning of a line, and nothing is missed: see `store/postgres/low.rs`.
 
-use punctual_durable::{Due, Exchange, JobId, Store, Verdict};
+use punctual_durable::{Due, Exchange, JobId, Peek, Store, Verdict};
 
 use crate::{Database, Hand, kinds, work};
 
@@ -73,9 +73,51 @@ fn a_late_job_in_a_transaction_that_does_not_end_blocks_nobody() {
     assert_eq!(ids(&hand).len(), 1);
 }
 
+/// Longer than the patience of `low.rs`, by the clock of the server.
+fn let_patience_end(database: &Database) {
+    database.client().batch_execute("SELECT pg_sleep(0.3)").unwrap();
+}
+
+/// One that takes very long is passed over, so that it holds up nobody, and looked for when it has ended.
+#[test]
+fn a_transaction_that_commits_very_late_is_not_overlooked_either() {
+    let database = Database::alone();
+    let hand = Hand::new(&database);
+    let overdue = || {
+        let peek = Peek::new(kinds(), hand.store.now(), 9).after(hand.store.now());
+        hand.store.peek(&peek).unwrap().overdue
+    };
+    let mut mine = database.client();
+    settle(&hand);
+    let mut transaction = mine.transaction().unwrap();
+    let late = hand.store.enqueue_in(&mut transaction, vec![work()]).unwrap()[0].id();
+    settle(&hand);
+    let_patience_end(&database);
+    settle(&hand);
+    assert!(!overdue());
+    transaction.commit().unwrap();
+    assert!(overdue());
+    assert_eq!(ids(&hand), [late]);
+    assert!(!overdue());
+}
+
 /// A held snapshot keeps entries of dead rows in the index. A sweep reads those since the last one, not all.
 #[test]
 fn a_held_snapshot_does_not_make_sweeps_dearer() {
+    sweeps_read_little_while_somebody_holds(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM punctual.job",
+    );
+}
+
+/// The same of one who writes: nobody knows what it has added.
+#[test]
+fn a_transaction_that_writes_and_does_not_end_does_not_either() {
+    sweeps_read_little_while_somebody_holds(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT pg_current_xact_id()",
+    );
+}
+
+fn sweeps_read_little_while_somebody_holds(hold: &str) {
     const BATCHES: i64 = 20;
     const BATCH: usize = 100;
     // Transactions in other databases of the server have numbers, too.
@@ -83,7 +125,10 @@ fn a_held_snapshot_does_not_make_sweeps_dearer() {
     let hand = Hand::new(&database);
     settle(&hand);
     let mut holder = database.client();
-    holder.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM punctual.job").unwrap();
+    holder.batch_execute(hold).unwrap();
+    settle(&hand);
+    let_patience_end(&database);
+    settle(&hand);
     for _ in 0..BATCHES {
         hand.store.enqueue(vec![work(); BATCH]).unwrap();
         let answer = hand.sweep(BATCH);

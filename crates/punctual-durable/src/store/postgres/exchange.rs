@@ -209,7 +209,7 @@ fn learn(session: &mut Session, head: &Row, number: bool) {
     let lines: Option<Vec<i32>> = head.get("lines");
     let Some(lines) = lines else { return };
     let firsts: Vec<Option<i64>> = head.get("firsts");
-    session.lows.learn(&lines, &firsts, head.get("oldest"));
+    session.lows.learn(&lines, &firsts, &head.get::<_, Vec<i64>>("pending"), head.get("now"));
     if number {
         session.lows.note(head.get("began"), head.get("number"));
     }
@@ -224,6 +224,12 @@ fn learn(session: &mut Session, head: &Row, number: bool) {
 }
 
 pub(super) fn peek(session: &mut Session, peek: &Peek, given: Option<i64>) -> Answer<Peeked> {
+    let peeked = peek_once(session, peek, given)?;
+    // A transaction that was not waited for has ended meanwhile: now it can be seen what it has added.
+    if session.lows.must_look_back() { peek_once(session, peek, given) } else { Ok(peeked) }
+}
+
+fn peek_once(session: &mut Session, peek: &Peek, given: Option<i64>) -> Answer<Peeked> {
     let since = peek.after.map(|after| after.as_micros().saturating_add(1));
     let most = i64::try_from(peek.most).unwrap_or(i64::MAX).min(i64::from(i32::MAX));
     let (lines, lows) = session.lows.question();
@@ -237,7 +243,7 @@ pub(super) fn peek(session: &mut Session, peek: &Peek, given: Option<i64>) -> An
     }
     if let Some(lines) = head.get::<_, Option<Vec<i32>>>("lines") {
         let firsts: Vec<Option<i64>> = head.get("firsts");
-        session.lows.learn(&lines, &firsts, head.get("oldest"));
+        session.lows.learn(&lines, &firsts, &head.get::<_, Vec<i64>>("pending"), head.get("now"));
     }
     let ticket = |row: &Row| {
         let (id, due) = (JobId::from_i64(row.get(0)), Timestamp::from_micros(row.get(2)));

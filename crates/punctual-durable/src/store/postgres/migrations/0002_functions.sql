@@ -200,13 +200,13 @@ CREATE FUNCTION punctual.room(of_queue text, most bigint) RETURNS bigint LANGUAG
 $$;
 
 -- What comes due after one instant and by another, earliest first, at most `most` and one more; and at the end a row
--- without an id: what is known of the lines, when the first after those is due, whether any is before, the oldest
--- transaction in progress and the time.
+-- without an id: what is known of the lines, when the first after those is due, whether any is before, the
+-- numbers of the transactions in progress and the time.
 CREATE FUNCTION punctual.peek(
     moment bigint, kinds text[], since bigint, until bigint, most bigint, low_lines integer[], lows bigint[]
 ) RETURNS TABLE (
     id bigint, version bigint, due bigint, lane smallint,
-    lines integer[], firsts bigint[], next bigint, overdue boolean, oldest bigint, now bigint
+    lines integer[], firsts bigint[], next bigint, overdue boolean, pending bigint[], now bigint
 ) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
@@ -238,7 +238,7 @@ BEGIN
     IF limited THEN
         RETURN QUERY
         SELECT s.id, s.version, s.due, s.lane, NULL::integer[], NULL::bigint[], NULL::bigint,
-            NULL::boolean, NULL::bigint, NULL::bigint
+            NULL::boolean, NULL::bigint[], NULL::bigint
         FROM (SELECT w.*, u.lane, u.room, row_number() OVER (PARTITION BY u.queue ORDER BY u.lane, w.due, w.id) AS nth
               FROM unnest(open_lines, open_queues, open_lanes, open_lows, open_firsts, rooms)
                   u (line, queue, lane, low, first, room)
@@ -251,7 +251,7 @@ BEGIN
     ELSE
         RETURN QUERY
         SELECT w.id, w.version, w.due, u.lane, NULL::integer[], NULL::bigint[], NULL::bigint,
-            NULL::boolean, NULL::bigint, NULL::bigint
+            NULL::boolean, NULL::bigint[], NULL::bigint
         FROM unnest(open_lines, open_lanes, open_lows, open_firsts) u (line, lane, low, first)
         CROSS JOIN LATERAL (SELECT j.id, j.version, j.due FROM punctual.job j
             WHERE j.line = u.line AND j.state = 0 AND j.due >= greatest(since, u.low) AND j.due <= until
@@ -265,7 +265,7 @@ BEGIN
            coalesce(bool_or(u.first < since), false)
     INTO next, overdue
     FROM unnest(open_lines, open_firsts) u (line, first);
-    oldest := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+    pending := ARRAY(SELECT x::text::bigint FROM pg_snapshot_xip(pg_current_snapshot()) x);
     now := coalesce(moment, punctual.clock());
     RETURN NEXT;
 END $$;
@@ -275,7 +275,7 @@ END $$;
 -- A row for each job that it has claimed; and at the end one without an id: `answers` for what was said to be done (0
 -- stale, 1 already, 2 done; null if all are), what is known of the lines and the names of those that the caller did not
 -- know; whether less was due than asked for, whether something was left because its queue is full; the time before this
--- transaction had a number, the number, the oldest number in progress, and the time.
+-- transaction had a number, the number, the other numbers in progress, and the time.
 --
 -- `tidy`: whether `held` may have jobs that others have moved on. `keep`: whether jobs that are done are kept; if not, one
 -- that nobody knows is taken for one that was.
@@ -287,7 +287,7 @@ CREATE FUNCTION punctual.exchange(
     max_crashes bigint, on_lost smallint, timeout bigint, uniq text, created bigint, fence bigint, claimed bigint,
     cancel boolean, note bytea, payload bytea, series text, nominal bigint, parent bigint, follow text,
     answers smallint[], lines integer[], firsts bigint[], queues text[], line_kinds text[],
-    lanes smallint[], drained boolean, crowded boolean, began bigint, number bigint, oldest bigint, now bigint
+    lanes smallint[], drained boolean, crowded boolean, began bigint, number bigint, pending bigint[], now bigint
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -352,7 +352,7 @@ BEGIN
 
     IF lease_until > at_moment AND (cardinality(claim_ids) > 0 OR sweep > 0) THEN
         -- Not after the lines have been looked at: see `low.rs`.
-        oldest := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+        pending := ARRAY(SELECT x::text::bigint FROM pg_snapshot_xip(pg_current_snapshot()) x);
         SELECT array_agg(l.line), array_agg(l.first), array_agg(l.queue), array_agg(l.lane),
             array_agg(l.low), coalesce(bool_or(l.most IS NOT NULL), false),
             array_agg(CASE WHEN l.known THEN NULL ELSE l.queue END),
@@ -393,7 +393,7 @@ BEGIN
                     j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series, j.nominal,
                     j.parent, j.follow, NULL::smallint[], NULL::integer[], NULL::bigint[], NULL::text[],
                     NULL::text[], NULL::smallint[], NULL::boolean, NULL::boolean, NULL::bigint, NULL::bigint,
-                    NULL::bigint, NULL::bigint;
+                    NULL::bigint[], NULL::bigint;
                 IF limited THEN
                     SELECT array_agg(punctual.room(q.name, q.most) - (
                         SELECT count(*) FROM punctual.job j JOIN unnest(lines, line_queues) l (line, queue) ON l.line = j.line
@@ -451,7 +451,7 @@ BEGIN
                         j.on_lost, j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series,
                         j.nominal, j.parent, j.follow, NULL::smallint[], NULL::integer[], NULL::bigint[],
                         NULL::text[], NULL::text[], NULL::smallint[], NULL::boolean, NULL::boolean, NULL::bigint,
-                        NULL::bigint, NULL::bigint, NULL::bigint;
+                        NULL::bigint, NULL::bigint[], NULL::bigint;
                 END IF;
             END IF;
         END IF;
