@@ -3,6 +3,7 @@
 mod breaking;
 mod bursts;
 mod connecting;
+mod holding;
 mod looking_back;
 mod sharing;
 mod transactions;

@@ -13,7 +13,7 @@ use super::follow::{self, Moves, moment};
 use super::journal;
 use super::low::Line;
 use super::rows::{self, lane_of, living, micros, read_claimed};
-use super::session::{Answer, Session};
+use super::session::{Answer, Holding, Session};
 use super::tally;
 use super::timeline;
 use crate::job::{Fence, JobId, JobRecord, JobState, NodeId};
@@ -26,7 +26,8 @@ use crate::time::Timestamp;
 /// Fences are drawn in blocks of this many: no more are claimed at once.
 const MOST: usize = 60_000;
 
-const EXCHANGE: &str = "SELECT * FROM punctual.exchange($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+const EXCHANGE: &str = "SELECT * FROM punctual.exchange($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, \
+     $13::text::tid, $14, $15)";
 
 /// What a report of success needs to be told apart.
 type Key = (JobId, Fence);
@@ -165,6 +166,15 @@ fn call(
         claims.map(|ticket| (ticket.id.as_i64(), ticket.version)).unzip();
     let sweep = i64::try_from(exchange.sweep.min(MOST)).unwrap_or(0);
     let (lines, lows) = session.lows.question();
+    // If this fails, nobody knows what is held.
+    let mut holding = session.holding.take().filter(|_| !tidy);
+    if let Some(holding) = &mut holding {
+        for id in &done_ids {
+            holding.ids.remove(id);
+        }
+    }
+    let (here, wrote) = (holding.as_ref().map(|held| &held.place), holding.as_ref().map(|held| held.wrote));
+    let still: Option<Vec<i64>> = holding.as_ref().map(|holding| holding.ids.iter().copied().collect());
     let sent = session.server.clock.local();
     let rows = session.query(
         EXCHANGE,
@@ -181,6 +191,9 @@ fn call(
             &&*exchange.kinds,
             &lines,
             &lows,
+            &here,
+            &wrote,
+            &still,
         ],
     )?;
     let Some((head, claimed)) = rows.split_last() else {
@@ -191,11 +204,13 @@ fn call(
     }
     // In a transaction that has begun before, the number is older than the time.
     learn(session, head, !tidy);
+    let claimed_ids: Vec<i64> = claimed.iter().filter_map(|row| row.get(0)).collect();
     let claimed = claimed
         .iter()
         .filter_map(|row| read_claimed(row, row.get::<_, Option<i64>>(0)?, node, &session.lows));
     let mut claimed: Vec<JobRecord> = claimed.collect();
     claimed.sort_unstable_by_key(|job| job.fence);
+    session.holding = hold(holding, head, claimed_ids);
     for report in &exchange.reports {
         session.special.remove(&report.id);
     }
@@ -203,6 +218,18 @@ fn call(
     session.special.extend(special.map(|job| job.id));
     let drained = if exchange.sweep > MOST { false } else { head.get("drained") };
     Ok((Exchanged::new(Vec::new(), claimed, drained).crowded(head.get("crowded")), head.get("answers")))
+}
+
+/// What the node holds after an exchange.
+fn hold(before: Option<Holding>, head: &Row, claimed: Vec<i64>) -> Option<Holding> {
+    let Some(place) = head.get("place") else { return before };
+    let wrote = head.get("number");
+    let mut ids = match head.get::<_, Option<Vec<i64>>>("held") {
+        Some(held) => held.into_iter().collect(),
+        None => before?.ids,
+    };
+    ids.extend(claimed);
+    Some(Holding { place, wrote, ids })
 }
 
 fn learn(session: &mut Session, head: &Row, number: bool) {

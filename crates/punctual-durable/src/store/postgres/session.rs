@@ -60,6 +60,15 @@ const SET_UP: &str = "
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
         AND current_setting('fsync') = 'on'";
 
+/// What the row of a node says, and which version of it: by its place and the transaction that wrote it, which no other
+/// version has both.
+#[derive(Debug)]
+pub(super) struct Holding {
+    pub(super) place: String,
+    pub(super) wrote: i64,
+    pub(super) ids: HashSet<i64>,
+}
+
 /// A connection.
 pub(super) struct Session {
     client: Client,
@@ -68,6 +77,8 @@ pub(super) struct Session {
     pub(super) lows: Lows,
     /// Jobs that the node on this connection has claimed, and that have more to them than success.
     pub(super) special: HashSet<JobId>,
+    /// The row of the node on this connection, as it was last written here.
+    pub(super) holding: Option<Holding>,
     pub(super) server: Arc<Server>,
 }
 
@@ -105,7 +116,7 @@ impl Session {
         };
         client.batch_execute(&format!("{SET_UP}; SET lock_timeout = {}", patience.as_millis()))?;
         let (statements, lows, special) = (HashMap::new(), Lows::default(), HashSet::new());
-        Ok(Self { client, statements, lows, special, server: Arc::clone(server) })
+        Ok(Self { client, statements, lows, special, holding: None, server: Arc::clone(server) })
     }
 
     /// Whether the other side is still there, as far as a short question can tell.

@@ -277,23 +277,31 @@ END $$;
 -- know; whether less was due than asked for, whether something was left because its queue is full; the time before this
 -- transaction had a number, the number, the other numbers in progress, and the time.
 --
+-- `here` and `wrote`: where the row of the node was last written by the caller, and in which transaction; `still`: what it
+-- held then, without what is done. If the row is still the same, nobody need compute what it holds, nor look for it among
+-- all that it has been while somebody held a snapshot. `place` and `held`: where the row is now, if it was written, and
+-- what is held, if the caller does not know.
+--
 -- `tidy`: whether `held` may have jobs that others have moved on. `keep`: whether jobs that are done are kept; if not, one
 -- that nobody knows is taken for one that was.
 CREATE FUNCTION punctual.exchange(
     me bigint, moment bigint, tidy boolean, keep boolean, done_ids bigint[], done_fences bigint[], claim_ids bigint[],
-    claim_versions bigint[], sweep bigint, kinds text[], low_lines integer[], lows bigint[]
+    claim_versions bigint[], sweep bigint, kinds text[], low_lines integer[], lows bigint[], here tid, wrote bigint,
+    still bigint[]
 ) RETURNS TABLE (
     id bigint, line integer, due bigint, version bigint, attempt integer, crashes integer, max_attempts bigint,
     max_crashes bigint, on_lost smallint, timeout bigint, uniq text, created bigint, fence bigint, claimed bigint,
     cancel boolean, note bytea, payload bytea, series text, nominal bigint, parent bigint, follow text,
     answers smallint[], lines integer[], firsts bigint[], queues text[], line_kinds text[],
-    lanes smallint[], drained boolean, crowded boolean, began bigint, number bigint, pending bigint[], now bigint
+    lanes smallint[], drained boolean, crowded boolean, began bigint, number bigint, pending bigint[], place text,
+    held bigint[], now bigint
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     start bigint := coalesce(moment, punctual.clock());
     at_moment bigint;
     lease_until bigint;
+    my_tid tid;
     my_held bigint[];
     done bigint[];
     line_queues text[];
@@ -309,7 +317,12 @@ DECLARE
     sweep_counts bigint[];
     first_fence bigint;
 BEGIN
-    SELECT n.until, n.held INTO lease_until, my_held FROM punctual.node n WHERE n.id = me FOR UPDATE;
+    SELECT n.until, n.ctid INTO lease_until, my_tid FROM punctual.node n
+    WHERE n.ctid = here AND n.id = me AND n.xmin::text::bigint = wrote & 4294967295 FOR UPDATE;
+    IF NOT FOUND THEN
+        still := NULL;
+        SELECT n.until, n.ctid INTO lease_until, my_tid FROM punctual.node n WHERE n.id = me FOR UPDATE;
+    END IF;
     began := start;
     number := pg_current_xact_id()::text::bigint;
     at_moment := coalesce(moment, punctual.clock());
@@ -362,6 +375,7 @@ BEGIN
         lanes := line_lanes;
 
         IF limited THEN
+            SELECT n.held INTO my_held FROM punctual.node n WHERE n.ctid = my_tid;
             -- Claims from queues with a limit are made one after the other.
             PERFORM FROM punctual.queue q WHERE q.most IS NOT NULL AND q.name IN (
                 SELECT u.queue FROM unnest(lines, line_queues, firsts) u (line, queue, first)
@@ -393,7 +407,7 @@ BEGIN
                     j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series, j.nominal,
                     j.parent, j.follow, NULL::smallint[], NULL::integer[], NULL::bigint[], NULL::text[],
                     NULL::text[], NULL::smallint[], NULL::boolean, NULL::boolean, NULL::bigint, NULL::bigint,
-                    NULL::bigint[], NULL::bigint;
+                    NULL::bigint[], NULL::text, NULL::bigint[], NULL::bigint;
                 IF limited THEN
                     SELECT array_agg(punctual.room(q.name, q.most) - (
                         SELECT count(*) FROM punctual.job j JOIN unnest(lines, line_queues) l (line, queue) ON l.line = j.line
@@ -451,7 +465,7 @@ BEGIN
                         j.on_lost, j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series,
                         j.nominal, j.parent, j.follow, NULL::smallint[], NULL::integer[], NULL::bigint[],
                         NULL::text[], NULL::text[], NULL::smallint[], NULL::boolean, NULL::boolean, NULL::bigint,
-                        NULL::bigint, NULL::bigint[], NULL::bigint;
+                        NULL::bigint, NULL::bigint[], NULL::text, NULL::bigint[], NULL::bigint;
                 END IF;
             END IF;
         END IF;
@@ -464,14 +478,16 @@ BEGIN
     END IF;
 
     IF tidy OR answers IS NOT NULL THEN
-        UPDATE punctual.node n SET held = ARRAY(SELECT j.id FROM unnest(my_held) h (id)
+        UPDATE punctual.node n SET held = ARRAY(SELECT j.id FROM unnest(n.held) h (id)
             JOIN punctual.job j ON j.id = h.id AND j.owner = me AND j.state = 1 WHERE NOT j.id = ANY (taken)) || taken
-        WHERE n.id = me;
+        WHERE n.ctid = my_tid RETURNING n.ctid::text, n.held INTO place, held;
+    ELSIF cardinality(done_ids) + cardinality(taken) > 0 AND still IS NOT NULL THEN
+        UPDATE punctual.node n SET held = still || taken WHERE n.ctid = my_tid RETURNING n.ctid::text INTO place;
     ELSIF cardinality(done_ids) + cardinality(taken) > 0 THEN
         UPDATE punctual.node n
-        SET held = ARRAY(SELECT h.id FROM unnest(my_held) h (id) EXCEPT SELECT d.id FROM unnest(done_ids) d (id)
+        SET held = ARRAY(SELECT h.id FROM unnest(n.held) h (id) EXCEPT SELECT d.id FROM unnest(done_ids) d (id)
             UNION SELECT t.id FROM unnest(taken) t (id))
-        WHERE n.id = me;
+        WHERE n.ctid = my_tid RETURNING n.ctid::text, n.held INTO place, held;
     END IF;
     id := NULL;
     now := coalesce(moment, punctual.clock());
