@@ -238,3 +238,25 @@ fn a_file_has_one_owner_by_whatever_name_it_is_opened() {
     assert_eq!(first.renew(NodeId::random(), LEASE).unwrap().tenure, Tenure::Active);
     assert_eq!(second.renew(NodeId::random(), LEASE).unwrap().tenure, Tenure::Standby);
 }
+
+/// The condition of an index is evaluated at every update; one with a list in it was a table that was made each time.
+#[test]
+fn to_change_a_job_makes_no_table_and_what_is_over_is_found_in_order() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.file("jobs.db")).unwrap();
+    let connection = rusqlite::Connection::open(store.path()).unwrap();
+    let explain = |sql: &str, column: usize| -> Vec<String> {
+        let mut statement = connection.prepare(sql).unwrap();
+        statement.query_map([], |row| row.get(column)).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    for change in
+        ["UPDATE punctual_job SET state = 1 WHERE id = 1", "INSERT INTO punctual_job DEFAULT VALUES"]
+    {
+        let steps = explain(&format!("EXPLAIN {change}"), 1);
+        assert!(steps.contains(&"OpenWrite".to_owned()), "{steps:?}");
+        assert!(!steps.contains(&"OpenEphemeral".to_owned()), "{change}: {steps:?}");
+    }
+    let over = "EXPLAIN QUERY PLAN SELECT id FROM punctual_job WHERE state >= 2 AND state <= 4 AND finished < 9 \
+                ORDER BY finished, id";
+    assert!(explain(over, 3)[0].contains("punctual_job_over (finished<?)"), "{:?}", explain(over, 3));
+}

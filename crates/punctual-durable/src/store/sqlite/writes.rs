@@ -199,7 +199,7 @@ impl Write<'_> {
 
     pub(super) fn trim(&self, before: Timestamp, most: usize) -> Result<usize> {
         self.sql(self.trim_counts(before))?;
-        let sql = "SELECT id FROM punctual_job WHERE state IN (2, 3, 4) AND finished < ?1 \
+        let sql = "SELECT id FROM punctual_job WHERE state >= 2 AND state <= 4 AND finished < ?1 \
                    ORDER BY finished, id LIMIT ?2";
         let old = || -> Sql<Vec<i64>> {
             let mut statement = self.connection.prepare_cached(sql)?;
