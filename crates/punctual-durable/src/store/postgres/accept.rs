@@ -13,6 +13,10 @@ use crate::time::Timestamp;
 pub(super) const ACCEPT: &str = "SELECT id, how, version, due FROM punctual.accept($1, $2, $3, $4, $5, $6, $7, $8, $9, \
      $10, $11, $12, $13, $14, $15, $16, $17, $18)";
 
+/// For jobs without keys, with words to ring with.
+const ACCEPT_AND_RING: &str = "CALL punctual.accept_and_ring($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
+     $14, NULL, NULL, NULL)";
+
 /// Jobs, as columns. Columns that are empty are null: nobody has one.
 #[derive(Debug, Default)]
 pub(super) struct Columns<'a> {
@@ -159,6 +163,27 @@ impl<'a> Columns<'a> {
     pub(super) fn accept(&self, session: &mut Session, moment: Option<i64>) -> Answer<Vec<Enqueued>> {
         let rows = session.query(ACCEPT, &self.params(&moment))?;
         Ok(self.answers(&rows))
+    }
+
+    /// Accepts jobs that callers have made, and that have no keys, in transactions of their own; and rings.
+    pub(super) fn accept_and_ring(
+        &self,
+        session: &mut Session,
+        moment: Option<i64>,
+        words: &str,
+    ) -> Answer<Vec<Enqueued>> {
+        let all = self.params(&moment);
+        // Without those that only others have.
+        let params: Vec<&(dyn ToSql + Sync)> =
+            std::iter::once(&words as _).chain(all[..12].iter().copied()).chain([all[17]]).collect();
+        let row = session.one(ACCEPT_AND_RING, &params)?;
+        let (ids, versions, dues): (Vec<i64>, Vec<i64>, Vec<i64>) = (row.get(0), row.get(1), row.get(2));
+        let jobs = ids.into_iter().zip(versions).zip(dues).zip(&self.lanes);
+        let answers = jobs.map(|(((id, version), due), lane)| {
+            let (id, due) = (JobId::from_i64(id), Timestamp::from_micros(due));
+            Enqueued::New(Ticket { id, version, due, lane: *lane })
+        });
+        Ok(answers.collect())
     }
 }
 

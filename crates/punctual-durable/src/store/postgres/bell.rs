@@ -4,10 +4,23 @@
 //! listens and rings. It is started by the first who wants to hear or to ring.
 //!
 //! # Protocol
-//! Ringing is asked for and done later, outside of any transaction that matters: the server takes one lock for the whole
-//! database when a transaction that has notified commits. However often it is asked for, it is done at most every
-//! [`PAUSE`]. What comes from here is not heard here: our own node has been told directly. After the connection was broken
-//! whoever listens is woken, for something may have been missed.
+//! A transaction that has notified takes one lock for the whole database when it commits, so it must not wait for the
+//! disk. However often somebody wants to ring, it is done at most every [`PAUSE`]. What comes from here is not heard here:
+//! our own node has been told directly. After the connection was broken whoever listens is woken, for something may have
+//! been missed.
+//!
+//! *Along.* Who enqueues after a pause rings in the same call, `punctual.accept_and_ring`. Its transaction does not wait for
+//! the disk: nodes see the job, hear of it and claim it meanwhile. A second one, which has nothing to do, does, and only then
+//! is the caller answered. The log of the server is written in order, so
+//! 1. what the caller has been told is on the disk;
+//! 2. so is what a node starts: its claim, for which it waits, comes after the job in the log;
+//! 3. if the server dies in between, nobody has been told of the job, and it has not been started.
+//!
+//! Not so a job with a unique key. Somebody else might be told that the key is taken, which writes nothing to the log and so
+//! waits for nothing: and then the job that has it might be gone.
+//!
+//! *Later.* Otherwise the thread rings, soon: if there has just been a ring; if there is something else to tell; and for a
+//! while after a call along has taken [`LONG`], because others may have so much to tell that whoever rings waits in line.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,6 +32,7 @@ use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use punctual::Tick;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_postgres::tls::TlsStream;
@@ -32,6 +46,9 @@ use crate::retry::Backoff;
 
 /// Between two rings. Short, because a job that is due now waits for it; there are never more than 500 a second.
 const PAUSE: Duration = Duration::from_millis(2);
+
+/// Who has taken so long to enqueue and to ring along lets the thread ring for a while, so that no caller waits for it.
+const LONG: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// Between attempts to connect.
 const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(5));
@@ -61,6 +78,8 @@ struct Unsaid {
     jobs: bool,
     waiting: BTreeSet<JobId>,
     over: BTreeSet<JobId>,
+    /// Before this nobody rings along.
+    not_before: Tick,
 }
 
 impl Unsaid {
@@ -76,8 +95,30 @@ impl Unsaid {
         set.extend(ids.into_iter().take(MOST.saturating_sub(set.len())));
     }
 
-    fn take(&mut self) -> Vec<News> {
-        let Self { jobs, waiting, over } = std::mem::take(self);
+    /// Whether to say at once that there are jobs. If not, it has just been said, and is to be said again soon.
+    fn may_ring(&mut self, now: Tick) -> bool {
+        let may = !self.jobs && now >= self.not_before;
+        if may {
+            self.not_before = now.after(PAUSE);
+        }
+        may
+    }
+
+    fn rang_along(&mut self, began: Tick, now: Tick) {
+        if now.since(began) >= LONG.0 {
+            self.not_before = now.after(LONG.1);
+        }
+    }
+
+    fn take(&mut self, now: Tick) -> Vec<News> {
+        if self.jobs {
+            self.not_before = self.not_before.max(now.after(PAUSE));
+        }
+        let (jobs, waiting, over) = (
+            std::mem::take(&mut self.jobs),
+            std::mem::take(&mut self.waiting),
+            std::mem::take(&mut self.over),
+        );
         let ids = |set: BTreeSet<JobId>| set.into_iter().collect();
         let jobs = jobs.then_some(News::Jobs);
         jobs.into_iter().chain([News::Waiting(ids(waiting)), News::Over(ids(over))]).collect()
@@ -97,6 +138,14 @@ impl Bell {
     pub(super) fn listen(&self, hear: Hear) {
         self.shared.ears.add(hear);
         self.start();
+    }
+
+    /// Lets whoever is about to enqueue say at once that there are jobs; `None` if it is to [ring](Self::ring) afterwards.
+    pub(super) fn along(&self) -> Option<Along<'_>> {
+        let began = self.shared.server.clock.local();
+        // Made when the lock is free again: as it goes, it takes it.
+        let may = self.shared.unsaid().may_ring(began);
+        may.then(|| Along { shared: &self.shared, began })
     }
 
     /// Rings soon.
@@ -119,6 +168,25 @@ impl Bell {
         };
         // Without a thread nobody is told: a courtesy.
         *thread = std::thread::Builder::new().name("punctual-bell".to_owned()).spawn(work).ok();
+    }
+}
+
+/// Somebody who rings along. Kept until that is done.
+pub(super) struct Along<'a> {
+    shared: &'a Shared,
+    began: Tick,
+}
+
+impl Along<'_> {
+    /// What to say.
+    pub(super) fn words(&self) -> String {
+        format!("{}{}", self.shared.origin, News::Jobs.encode().concat())
+    }
+}
+
+impl Drop for Along<'_> {
+    fn drop(&mut self) {
+        self.shared.unsaid().rang_along(self.began, self.shared.server.clock.local());
     }
 }
 
@@ -147,7 +215,7 @@ impl Shared {
 
     /// The statements that say what is to be said.
     fn words(&self) -> String {
-        let news = self.unsaid().take();
+        let news = self.unsaid().take(self.server.clock.local());
         let messages = news.iter().flat_map(News::encode);
         messages.map(|message| format!("NOTIFY punctual, '{}{message}';", self.origin)).collect()
     }
@@ -239,5 +307,31 @@ async fn first(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
 impl fmt::Debug for Bell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bell").field("origin", &self.shared.origin).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_enqueues_rings_along_after_a_pause_and_never_past_what_is_to_be_said() {
+        let (mut unsaid, start) = (Unsaid::default(), Tick::ZERO.after(Duration::from_secs(1)));
+        assert!(unsaid.may_ring(start));
+        assert!(!unsaid.may_ring(start.after(PAUSE - Duration::from_nanos(1))), "it has just been said");
+        assert!(unsaid.may_ring(start.after(PAUSE)));
+        unsaid.add(News::Jobs);
+        assert!(!unsaid.may_ring(start.after(PAUSE * 3)), "the thread is about to");
+        unsaid.add(News::Over(vec![JobId::from_i64(1)]));
+        assert_eq!(unsaid.take(start.after(PAUSE * 3))[0], News::Jobs);
+        assert!(!unsaid.may_ring(start.after(PAUSE * 4 - Duration::from_nanos(1))), "it has");
+        assert!(!unsaid.take(start.after(PAUSE * 4)).contains(&News::Jobs));
+        let later = start.after(PAUSE * 4);
+        assert!(unsaid.may_ring(later), "what else is said does not count");
+        unsaid.rang_along(later, later.after(LONG.0 - Duration::from_nanos(1)));
+        assert!(unsaid.may_ring(later.after(LONG.0)));
+        unsaid.rang_along(later, later.after(LONG.0));
+        assert!(!unsaid.may_ring(later.after(LONG.0 + LONG.1 - Duration::from_nanos(1))), "it took long");
+        assert!(unsaid.may_ring(later.after(LONG.0 + LONG.1)));
     }
 }

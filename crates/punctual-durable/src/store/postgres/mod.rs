@@ -30,8 +30,8 @@
 //! # Paths not taken
 //! *A table of claimed jobs:* moving a row is a delete and two inserts where an update in place does. *Claiming in the rows
 //! that are locked first, without skipping:* nodes would wait for each other's disks. *Advisory locks:* they are gone with
-//! the connection, which says nothing of the node. *NOTIFY in the transaction that enqueues:* its commits would wait for
-//! each other.
+//! the connection, which says nothing of the node. *NOTIFY in a transaction that waits for the disk:* such commits would
+//! wait for each other, see `bell.rs`.
 
 mod accept;
 mod bell;
@@ -339,7 +339,13 @@ impl Store for PostgresStore {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        let moment = self.moment();
+        let (moment, now) = (self.moment(), self.now());
+        let soon = jobs.iter().any(|job| job.due.instant(now) <= now.after(SOON));
+        let keyless = jobs.iter().all(|job| job.unique.is_none());
+        if let Some(along) = (soon && keyless).then(|| self.bell.along()).flatten() {
+            let words = along.words();
+            return self.write(move |session| Columns::of(&jobs).accept_and_ring(session, moment, &words));
+        }
         let accepted = self.write(move |session| Columns::of(&jobs).accept(session, moment))?;
         self.ring_if_soon(accepted.iter().filter_map(|accepted| match accepted {
             Enqueued::New(ticket) | Enqueued::Replaced(ticket) => Some(ticket.due),

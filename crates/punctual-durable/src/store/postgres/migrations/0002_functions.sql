@@ -93,6 +93,27 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Accepts jobs without keys, as new ones, and rings: see `bell.rs`. Nodes see and hear of them before they are on the disk.
+-- The caller is answered when they are: with the record of a second transaction goes everything before it. So does the
+-- claim of whoever starts one of them.
+CREATE PROCEDURE punctual.accept_and_ring(
+    message text, moment bigint, queues text[], kinds text[], lanes smallint[], places integer[], relative boolean[],
+    dues bigint[], payloads bytea[], most_attempts bigint[], most_crashes bigint[], on_losts smallint[],
+    timeouts bigint[], follows text[], INOUT ids bigint[], INOUT versions bigint[], INOUT instants bigint[]
+) LANGUAGE plpgsql AS $$
+BEGIN
+    SET LOCAL synchronous_commit = off;
+    SELECT array_agg(a.id), array_agg(a.version), array_agg(a.due) INTO ids, versions, instants
+    FROM punctual.accept(moment, queues, kinds, lanes, places, relative, dues, payloads, most_attempts, most_crashes,
+        on_losts, timeouts, NULL, NULL, NULL, NULL, NULL, follows) a;
+    -- A courtesy: nothing fails because somebody has not listened for long.
+    IF pg_notification_queue_usage() < 0.9 THEN
+        PERFORM pg_notify('punctual', message);
+    END IF;
+    COMMIT;
+    PERFORM pg_logical_emit_message(true, 'punctual', '');
+END $$;
+
 -- Moves jobs that are locked by the caller to where the rules say. Those that are over go to the past.
 CREATE FUNCTION punctual.follow(
     moment bigint, ids bigint[], states smallint[], dues bigint[], attempts integer[], crashed integer[], notes bytea[],
