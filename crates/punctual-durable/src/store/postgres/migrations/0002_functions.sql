@@ -5,6 +5,10 @@ $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 CREATE FUNCTION punctual.later(moment bigint, delay bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT CASE WHEN delay > 9223372036854775807 - greatest(moment, 0) THEN 9223372036854775807 ELSE moment + delay END $$;
 
+-- The numbers of the other transactions in progress. By way of text: as a query it would take several times as long.
+CREATE FUNCTION punctual.in_progress() RETURNS bigint[] LANGUAGE sql STABLE AS
+$$ SELECT string_to_array(split_part(pg_current_snapshot()::text, ':', 3), ',')::bigint[] $$;
+
 -- The number of a line, which is made if it is new.
 CREATE FUNCTION punctual.line_of(in_queue text, of_kind text, in_lane smallint) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
@@ -31,12 +35,12 @@ CREATE FUNCTION punctual.accept(
 ) RETURNS TABLE (id bigint, how smallint, version bigint, due bigint) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+    -- Drawn before the clock is read: see `low.rs`.
+    number CONSTANT xid8 := pg_current_xact_id();
     at_moment bigint;
     lines integer[] := '{}';
     new record;
 BEGIN
-    -- Drawn before the clock is read: see `low.rs`.
-    PERFORM pg_current_xact_id();
     at_moment := coalesce(moment, punctual.clock());
     FOR place IN 1 .. cardinality(queues) LOOP
         lines := lines || punctual.line_of(queues[place], kinds[place], lanes[place]);
@@ -286,7 +290,7 @@ BEGIN
            coalesce(bool_or(u.first < since), false)
     INTO next, overdue
     FROM unnest(open_lines, open_firsts) u (line, first);
-    pending := ARRAY(SELECT x::text::bigint FROM pg_snapshot_xip(pg_current_snapshot()) x);
+    pending := punctual.in_progress();
     now := coalesce(moment, punctual.clock());
     RETURN NEXT;
 END $$;
@@ -334,8 +338,11 @@ DECLARE
     tids tid[];
     taken bigint[] := '{}';
     swept bigint[];
+    -- Where something is due.
     sweep_lines integer[];
     sweep_counts bigint[];
+    lowest bigint;
+    alone boolean;
     first_fence bigint;
 BEGIN
     SELECT n.until, n.ctid INTO lease_until, my_tid FROM punctual.node n
@@ -386,12 +393,13 @@ BEGIN
 
     IF lease_until > at_moment AND (cardinality(claim_ids) > 0 OR sweep > 0) THEN
         -- Not after the lines have been looked at: see `low.rs`.
-        pending := ARRAY(SELECT x::text::bigint FROM pg_snapshot_xip(pg_current_snapshot()) x);
+        pending := punctual.in_progress();
         SELECT array_agg(l.line), array_agg(l.first), array_agg(l.queue), array_agg(l.lane),
             array_agg(l.low), coalesce(bool_or(l.most IS NOT NULL), false),
             array_agg(CASE WHEN l.known THEN NULL ELSE l.queue END),
-            array_agg(CASE WHEN l.known THEN NULL ELSE l.kind END)
-        INTO lines, firsts, line_queues, line_lanes, line_lows, limited, queues, line_kinds
+            array_agg(CASE WHEN l.known THEN NULL ELSE l.kind END),
+            array_agg(l.line) FILTER (WHERE l.first <= at_moment), min(l.low) FILTER (WHERE l.first <= at_moment)
+        INTO lines, firsts, line_queues, line_lanes, line_lows, limited, queues, line_kinds, sweep_lines, lowest
         FROM punctual.lines(kinds, low_lines, lows) l;
         lanes := line_lanes;
 
@@ -440,9 +448,8 @@ BEGIN
         END IF;
 
         IF sweep > 0 THEN
-            SELECT array_agg(u.line), array_agg(sweep) INTO sweep_lines, sweep_counts
-            FROM unnest(lines, firsts) u (line, first) WHERE u.first <= at_moment;
-            IF cardinality(sweep_lines) > 1 OR limited THEN
+            alone := NOT limited AND cardinality(sweep_lines) = 1;
+            IF NOT alone THEN
                 -- How many each line gives, by room, lane and due time.
                 WITH seen AS (
                     SELECT u.line, u.lane, w.due, w.id, r.room,
@@ -467,13 +474,20 @@ BEGIN
                       GROUP BY f.line) s;
             END IF;
             IF cardinality(sweep_lines) > 0 THEN
-                SELECT array_agg(s.tid ORDER BY s.lane, s.due, s.id), array_agg(s.id) INTO tids, swept
-                FROM (SELECT w.tid, w.id, w.due, u.lane
-                      FROM unnest(sweep_lines, sweep_counts) c (line, n)
-                      JOIN unnest(lines, line_lanes, line_lows) u (line, lane, low) ON u.line = c.line
-                      CROSS JOIN LATERAL (SELECT j.ctid AS tid, j.id, j.due FROM punctual.job j
-                          WHERE j.line = c.line AND j.state = 0 AND j.due >= u.low AND j.due <= at_moment
-                          ORDER BY j.due, j.id LIMIT c.n FOR UPDATE SKIP LOCKED) w) s;
+                IF alone THEN
+                    SELECT array_agg(w.tid), array_agg(w.id) INTO tids, swept
+                    FROM (SELECT j.ctid AS tid, j.id FROM punctual.job j
+                          WHERE j.line = sweep_lines[1] AND j.state = 0 AND j.due >= lowest AND j.due <= at_moment
+                          ORDER BY j.due, j.id LIMIT sweep FOR UPDATE SKIP LOCKED) w;
+                ELSE
+                    SELECT array_agg(s.tid ORDER BY s.lane, s.due, s.id), array_agg(s.id) INTO tids, swept
+                    FROM (SELECT w.tid, w.id, w.due, u.lane
+                          FROM unnest(sweep_lines, sweep_counts) c (line, n)
+                          JOIN unnest(lines, line_lanes, line_lows) u (line, lane, low) ON u.line = c.line
+                          CROSS JOIN LATERAL (SELECT j.ctid AS tid, j.id, j.due FROM punctual.job j
+                              WHERE j.line = c.line AND j.state = 0 AND j.due >= u.low AND j.due <= at_moment
+                              ORDER BY j.due, j.id LIMIT c.n FOR UPDATE SKIP LOCKED) w) s;
+                END IF;
                 drained := coalesce(cardinality(tids), 0) < sweep;
                 IF cardinality(tids) > 0 THEN
                     taken := taken || swept;
