@@ -9,9 +9,9 @@
 //! our own node has been told directly. After the connection was broken whoever listens is woken, for something may have
 //! been missed.
 //!
-//! *Along.* Who enqueues after a pause rings in the same call, `punctual.accept_and_ring`. Its transaction does not wait for
-//! the disk: nodes see the job, hear of it and claim it meanwhile. A second one, which has nothing to do, does, and only then
-//! is the caller answered. The log of the server is written in order, so
+//! *Along.* Who enqueues after a pause rings in the same call, `punctual.accept_and_ring`. Its transaction does not wait
+//! for the disk: nodes see the job, hear of it and claim it meanwhile. A second one, which has nothing to do, does, and
+//! only then is the caller answered. The log of the server is written in order, so
 //! 1. what the caller has been told is on the disk;
 //! 2. so is what a node starts: its claim, for which it waits, comes after the job in the log;
 //! 3. if the server dies in between, nobody has been told of the job, and it has not been started.

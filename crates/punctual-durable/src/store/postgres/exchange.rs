@@ -1,8 +1,8 @@
 //! What nodes do: exchange, peek, renew, rescue, leave.
 //!
 //! An exchange whose reports all say that plain jobs are done is one statement and one round trip: `punctual.exchange`. If
-//! there is more to it (a failure, an occurrence of a schedule, a chain, something to be counted) the rules decide here, in a transaction of several
-//! statements, the last of which is the same function.
+//! there is more to it (a failure, an occurrence of a schedule, a chain, something to be counted) the rules decide here, in a
+//! transaction of several statements, the last of which is the same function.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -345,7 +345,8 @@ pub(super) fn rescue(
         }
         // One that renews at this moment, or is rescued by another, is left alone.
         let dead = session.query(concat!(dead!(), " ORDER BY n.id FOR UPDATE SKIP LOCKED"), &[&given])?;
-        let (nodes, held): (Vec<i64>, Vec<Vec<i64>>) = dead.iter().map(|row| (row.get::<_, i64>(0), row.get::<_, Vec<i64>>(1))).unzip();
+        let (nodes, held): (Vec<i64>, Vec<Vec<i64>>) =
+            dead.iter().map(|row| (row.get::<_, i64>(0), row.get::<_, Vec<i64>>(1))).unzip();
         let now = moment(session, given)?;
         let sql = concat!(
             "SELECT ",
