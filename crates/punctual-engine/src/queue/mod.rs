@@ -127,7 +127,7 @@ use index::{Index, LeafId};
 use leaf::{LEAF, Leaf};
 use ramp::{RAMP, Ramp};
 use slab::{NONE, Slab};
-use stamp::{Order, Stamp, order};
+use stamp::{Order, Stamp, deadline, order};
 
 pub use heap::ReferenceHeap;
 
@@ -386,7 +386,12 @@ impl<T> TimerQueue<T> {
     #[inline]
     #[must_use]
     pub fn next_deadline(&self) -> Option<Tick> {
-        self.first().map(|stamp| stamp.deadline)
+        // Both are at hand, so neither a page nor a slot is looked at.
+        if self.is_on_ramp() {
+            Some(deadline(self.ramp.first))
+        } else {
+            self.front.last().map(|stamp| stamp.deadline)
+        }
     }
 
     /// The earliest stamp.
@@ -422,13 +427,32 @@ impl<T> TimerQueue<T> {
     /// Takes out the earliest entry, due or not.
     #[inline]
     pub fn pop(&mut self) -> Option<Fired<T>> {
+        self.pop_and_show(|_| ())
+    }
+
+    /// [`pop`](Self::pop), which also shows the value that will most likely be the next to leave, where it is at hand: for
+    /// whoever wants it in the cache by then.
+    ///
+    /// ```
+    /// use punctual_engine::{Tick, TimerQueue};
+    ///
+    /// let mut queue = TimerQueue::new();
+    /// queue.insert(Tick::from_nanos(1), 0, "tea");
+    /// queue.insert(Tick::from_nanos(2), 1, "biscuits");
+    /// let mut next = None;
+    /// let fired = queue.pop_and_show(|value| next = Some(*value));
+    /// assert_eq!((fired.map(|fired| fired.value), next), (Some("tea"), Some("biscuits")));
+    /// ```
+    #[inline]
+    pub fn pop_and_show(&mut self, show: impl FnOnce(&T)) -> Option<Fired<T>> {
         if self.is_on_ramp() {
-            return self.pop_ramp();
+            return self.pop_ramp(show);
         }
         let Stamp { deadline, number, key } = self.front.pop()?;
         let (value, _) = self.slab.remove(key)?;
-        if !self.front.last().is_some_and(|stamp| self.slab.is_live(stamp.key)) {
-            self.settle();
+        match self.front.last().and_then(|stamp| self.slab.get(stamp.key)) {
+            Some(next) => show(next),
+            None => self.settle(),
         }
         self.tend();
         Some(Fired { deadline, number, value })

@@ -114,16 +114,20 @@ impl<T> TimerQueue<T> {
 
     /// Takes out the first of the ramp.
     #[inline]
-    pub(super) fn pop_ramp(&mut self) -> Option<Fired<T>> {
+    pub(super) fn pop_ramp(&mut self, show: impl FnOnce(&T)) -> Option<Fired<T>> {
         let leaf = self.leaves.tenant_mut(*self.ramp.pages.front()?);
         let Stamp { deadline, number, key } = *leaf.stamps.get(self.ramp.served)?;
         let (value, _) = self.slab.remove(key)?;
         leaf.dead += 1;
         self.ramp.live -= 1;
         self.ramp.served += 1;
-        match leaf.stamps.get(self.ramp.served) {
-            Some(stamp) if self.slab.is_live(stamp.key) => self.ramp.first = stamp.order(),
-            _ => self.settle_ramp(),
+        let next = leaf.stamps.get(self.ramp.served);
+        match next.and_then(|stamp| Some((stamp.order(), self.slab.get(stamp.key)?))) {
+            Some((order, value)) => {
+                self.ramp.first = order;
+                show(value);
+            }
+            None => self.settle_ramp(),
         }
         Some(Fired { deadline, number, value })
     }

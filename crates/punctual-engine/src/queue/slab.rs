@@ -160,12 +160,17 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         chunk.tenants -= 1;
         slot.generation += 1;
         chunk.highest = chunk.highest.max(slot.generation);
-        if slot.generation != RETIRED {
+        // As a rule none of these: it is the chunk that is asked first, and others are still there.
+        let is_first = chunk.place as usize + 1 == self.roomy.len();
+        let (is_retired, is_vacant) = (slot.generation == RETIRED, chunk.tenants == 0);
+        if !is_retired {
             slot.link = chunk.free;
             chunk.free = index as u32;
-            self.ask_first(number as u32);
+            if !is_first {
+                self.ask_first(number as u32);
+            }
         }
-        if self.chunks[number].tenants == 0 {
+        if is_vacant {
             self.vacate(number as u32);
         }
         Some((value, link))
@@ -258,7 +263,6 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     }
 
     /// Makes a chunk that has room the first to be asked.
-    #[inline]
     fn ask_first(&mut self, number: u32) {
         let last = self.roomy.len() as u32;
         let place = self.chunks[number as usize].place;

@@ -19,6 +19,11 @@ pub(super) const fn order(deadline: Tick, number: u64) -> Order {
     (deadline.as_nanos() as u128) << 64 | number as u128
 }
 
+/// The deadline in an order.
+pub(super) const fn deadline(order: Order) -> Tick {
+    Tick::from_nanos((order >> 64) as u64)
+}
+
 impl Stamp {
     pub(super) const fn order(&self) -> Order {
         order(self.deadline, self.number)
