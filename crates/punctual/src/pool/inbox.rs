@@ -141,6 +141,12 @@ impl Guarded {
         self.core.lock()
     }
 
+    /// Invariant 4.
+    #[inline]
+    pub(super) fn earliest(&self) -> Tick {
+        self.inbox.earliest()
+    }
+
     /// Leaves a task in the inbox; gives it back if it has to be decided under the pool's lock.
     #[inline]
     pub(super) fn leave(&self, task: TaskRef, offer: &mut Offer) -> Result<(), TaskRef> {

@@ -2,6 +2,9 @@
 //!
 //! A worker survives whatever it runs: bodies, hooks and destructors are called through
 //! [`unwind`](crate::unwind). It drops what it has run before it waits, and outside every lock.
+//!
+//! From one due task to the next it takes the pool's lock once: the last task is struck out of the pool's notes and the
+//! next noted in one step ([`Core::take_next`]), if nobody is to be woken, started or asked for that.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -37,6 +40,7 @@ pub(super) fn work(pool: &Arc<Pool>, index: usize) {
         tally,
         newborn: true,
         known: Tick::ZERO,
+        times_every_run: pool.times_every_run(),
         brisk: false,
         struck_out: Cell::new(None),
     };
@@ -59,6 +63,8 @@ pub(super) struct Worker<'a> {
     newborn: bool,
     /// The clock showed this, or later.
     known: Tick,
+    /// Whether somebody wants to know when exactly each run begins.
+    times_every_run: bool,
     /// The last wait was short and ended with a call: the next may well do so, too.
     brisk: bool,
     /// The pool's half of the task in hand, which it no longer notes.
@@ -74,6 +80,16 @@ impl Worker<'_> {
     fn next(&mut self, last: Option<Half>) -> Option<(Half, Turn, Tick)> {
         let pool = self.pool;
         let mut core = pool.core.lock_alone();
+        if !self.times_every_run && !self.newborn {
+            if let Some(taken) = core.take_next(self.index, self.known, pool.core.earliest()) {
+                drop(core);
+                let noted = taken.before.or_else(|| self.struck_out.take());
+                if let Some(finished) = last.zip(noted).map(|(last, noted)| last.join(noted)) {
+                    pool.discard(finished);
+                }
+                return Some((taken.task, taken.turn, self.known));
+            }
+        }
         if std::mem::take(&mut self.newborn) {
             core.arrive();
         }
@@ -133,13 +149,30 @@ impl Worker<'_> {
     /// that comes out of a burst.
     fn look_at_clock(&mut self, core: &Core) -> Tick {
         let known = core.queue.next_deadline().is_some_and(|next| next <= self.known);
-        if !known || self.pool.times_every_run() || core.priorities.is_on() {
+        if !known || self.times_every_run || core.priorities.is_on() {
             self.known = self.pool.clock.now();
         }
         self.known
     }
 
+    #[inline]
     fn run(&self, task: &TaskRef, turn: Turn, now: Tick) {
+        if task.header().is_special() {
+            return self.run_special(task, turn, now);
+        }
+        let pool = self.pool;
+        let (observer, reporter, count) =
+            (pool.observer.as_deref(), Some(&pool.reporter), || self.tally.finish());
+        let run = Run { observer, reporter, turn, started: now, again: false, count: &count, judge: None };
+        self.record_lateness(turn, now);
+        // It may be late, but not run again.
+        if let Ended::Skipped = task.perform(&run) {
+            self.tally.skip();
+        }
+    }
+
+    /// A run of a task that is more than plain.
+    fn run_special(&self, task: &TaskRef, turn: Turn, now: Tick) {
         if let Some(series) = task.header().series() {
             return self.run_series(task, series);
         }

@@ -4,6 +4,10 @@
 //! outcome is published and the waiters are woken. So whoever sees the outcome sees the run counted, and the
 //! hooks have seen the run before anybody can act on its result. A before-hook that panics takes the place of
 //! the body: the task ends with that panic, and there is no after-hook.
+//!
+//! Most tasks are *bare*: a body that runs once, with no decoration, no name, no plan, and nobody who waits yet; and most
+//! pools have no observer. Then there is one way through all this that is short ([`Cell::perform_bare`]), and whatever
+//! else happens on it, a panic or a cancel, goes on with the general one.
 
 use std::sync::Arc;
 
@@ -64,6 +68,11 @@ where
     B: Body<T> + 'static,
 {
     pub(super) fn perform_typed(&self, run: &Run<'_>) -> Ended {
+        if run.is_plain() {
+            if let Some(body) = self.start_bare() {
+                return self.perform_bare(body, run);
+            }
+        }
         let Some(mut work) = self.start() else {
             return Ended::Skipped;
         };
@@ -78,38 +87,64 @@ where
             (Some(_), Some(wakes)) if outcome.is_ok() && wakes.stays() => (true, outcome),
             (Some(judge), wakes) => run.judged(judge, wakes, outcome, &mut work),
         };
-        match outcome {
-            value if again => {
-                run.contain(Place::Destructor, unwind::discard(value));
-                match self.put_back(work) {
-                    Ok(()) => Ended::Again,
-                    Err(work) => {
-                        (run.count)();
-                        run.discard(work);
-                        Ended::Late
-                    }
+        if again { self.give_back(work, outcome, run) } else { self.finish(work, outcome, run) }
+    }
+
+    /// The run of a task that has nothing but its body, which most have: there is nobody to call before and after it, and
+    /// what it returns is the outcome.
+    #[inline]
+    fn perform_bare(&self, body: B, run: &Run<'_>) -> Ended {
+        let mut body = Some(body);
+        match unwind::catch(|| B::call(&mut body)) {
+            Ok(Some(value)) if body.is_none() => {
+                (run.count)();
+                match self.succeed(value) {
+                    Ok(()) => Ended::Finished,
+                    Err(late) => self.too_late(Ok(late), None, run),
                 }
             }
-            outcome => {
-                run.discard(work);
-                (run.count)();
-                let outcome = outcome.and_then(|value| value.ok_or(TaskError::Abandoned(Abandoned::Dropped)));
-                let report = outcome.as_ref().err().and_then(|error| self.report(error, run));
-                match self.complete(outcome) {
-                    Ok(()) => {
-                        // Of a periodic task it is said now; of another when nobody has read it.
-                        drop(report);
-                        Ended::Finished
-                    }
-                    Err(late) => {
-                        // Cancelled while it ran: nobody may have the value, or can learn of a failure.
-                        drop(report.or_else(|| self.take_unread()));
-                        run.contain(Place::Destructor, unwind::discard(late));
-                        Ended::Late
-                    }
-                }
+            result => {
+                let outcome = result.map_err(TaskError::Panicked);
+                self.finish(Work { body, decoration: None }, outcome, run)
             }
         }
+    }
+
+    /// Makes the task ready for another run.
+    fn give_back(&self, work: Work<B>, outcome: Result<Option<T>, TaskError>, run: &Run<'_>) -> Ended {
+        run.contain(Place::Destructor, unwind::discard(outcome));
+        match self.put_back(work) {
+            Ok(()) => Ended::Again,
+            Err(work) => {
+                (run.count)();
+                run.discard(work);
+                Ended::Late
+            }
+        }
+    }
+
+    /// Ends the task with what its last run came to.
+    fn finish(&self, work: Work<B>, outcome: Result<Option<T>, TaskError>, run: &Run<'_>) -> Ended {
+        run.discard(work);
+        (run.count)();
+        let outcome = outcome.and_then(|value| value.ok_or(TaskError::Abandoned(Abandoned::Dropped)));
+        let report = outcome.as_ref().err().and_then(|error| self.report(error, run));
+        match self.complete(outcome) {
+            Ok(()) => {
+                // Of a periodic task it is said now; of another when nobody has read it.
+                drop(report);
+                Ended::Finished
+            }
+            Err(late) => self.too_late(late, report, run),
+        }
+    }
+
+    /// Cancelled while it ran: nobody may have the value, or can learn of a failure.
+    #[cold]
+    fn too_late(&self, late: Result<T, TaskError>, report: Option<Unread>, run: &Run<'_>) -> Ended {
+        drop(report.or_else(|| self.take_unread()));
+        run.contain(Place::Destructor, unwind::discard(late));
+        Ended::Late
     }
 
     /// What is to be said of a failure when the outcome has been published. For a task that runs once, and is not over,
@@ -172,6 +207,12 @@ fn call_decorated<T, B: Body<T>>(work: &mut Work<B>, value: &mut Option<T>) {
 }
 
 impl Run<'_> {
+    /// Whether there is nobody to be asked or told, and no other run.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.observer.is_none() && self.judge.is_none() && !self.again
+    }
+
     /// Has a run that is over judged: whether there is another, and with what the task is over if not.
     #[cold]
     fn judged<T, B: Body<T>>(

@@ -39,14 +39,15 @@ use crate::policy::Priority;
 use crate::series::Series;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Backoff, UnsafeCell};
+use crate::task::perform::{Ended, Run};
 use crate::task::waiters::Waiters;
 use crate::task::{TaskId, TaskState, Turn};
 use crate::unobserved::Unread;
 
 #[repr(C)]
 pub(crate) struct Header {
-    /// From the header to the whole task.
-    erase: Erase,
+    /// What can be done with the whole task by the address of its header.
+    kind: &'static Kind,
     pub(super) count: Count,
     word: AtomicU32,
     link: AtomicU64,
@@ -55,9 +56,21 @@ pub(crate) struct Header {
     gate: loom::sync::Mutex<()>,
 }
 
+/// What differs from one type of task to another, for those who have no more than the header.
+///
+/// To run a task and to free it are functions of their own: through the object that `erase` makes a run would cost three
+/// calls more.
+///
 /// # Safety
-/// To be called with the address of the header it was stored in.
-pub(super) type Erase = unsafe fn(NonNull<Header>) -> NonNull<dyn Task>;
+/// All are to be called with the address of the header they were stored in, which is good for the whole task.
+pub(super) struct Kind {
+    /// From the header to the whole task.
+    pub(super) erase: unsafe fn(NonNull<Header>) -> NonNull<dyn Task>,
+    /// Runs it if it is waiting; see [`Ended`].
+    pub(super) perform: unsafe fn(NonNull<Header>, &Run<'_>) -> Ended,
+    /// Drops the task and takes its memory back. For whoever has the last reference.
+    pub(super) free: unsafe fn(NonNull<Header>),
+}
 
 /// What sets a task apart from one that runs once and has no name: the default.
 #[derive(Default)]
@@ -187,21 +200,21 @@ impl Phase {
 impl Header {
     /// For a task that begins with `refs` references.
     #[inline]
-    pub(super) fn new(traits: Traits, refs: u32, erase: Erase) -> Self {
+    pub(super) fn new(traits: Traits, refs: u32, kind: &'static Kind) -> Self {
         let link = if traits.is_plain() { odd(TaskKey::NONE) } else { Extra::link_of(traits) };
-        Self::with_link(link, refs, erase)
+        Self::with_link(link, refs, kind)
     }
 
     /// For a task without traits.
     #[inline]
-    pub(super) fn plain(refs: u32, erase: Erase) -> Self {
-        Self::with_link(odd(TaskKey::NONE), refs, erase)
+    pub(super) fn plain(refs: u32, kind: &'static Kind) -> Self {
+        Self::with_link(odd(TaskKey::NONE), refs, kind)
     }
 
     #[inline]
-    fn with_link(link: u64, refs: u32, erase: Erase) -> Self {
+    fn with_link(link: u64, refs: u32, kind: &'static Kind) -> Self {
         Self {
-            erase,
+            kind,
             count: Count::new(refs),
             word: AtomicU32::new(0),
             link: AtomicU64::new(link),
@@ -210,8 +223,9 @@ impl Header {
         }
     }
 
-    pub(super) fn erase(&self) -> Erase {
-        self.erase
+    #[inline]
+    pub(super) fn kind(&self) -> &'static Kind {
+        self.kind
     }
 
     // ---- what can be read at any time
@@ -495,6 +509,7 @@ impl Header {
         }
     }
 
+    #[inline]
     fn unlock_word(&self, word: u32) {
         // Release: what was done under the lock is seen by the next holder, and by whoever looks at the phase.
         self.word.store(word, Ordering::Release);
@@ -569,6 +584,13 @@ impl Guard<'_> {
         self.word = self.word & !PHASE | (phase as u32) << PHASE_SHIFT;
     }
 
+    /// Whether the task has nothing but its payload: nobody waits, nothing clings to it, nothing sets it apart.
+    #[inline]
+    pub(super) fn is_bare(&self) -> bool {
+        // Relaxed: written under the lock.
+        self.header.link.load(Ordering::Relaxed) & 1 == 1
+    }
+
     pub(super) fn count_run(&mut self) {
         match self.header.special() {
             // Another poll of the run that is counted already.
@@ -618,12 +640,14 @@ mod loom_lock {
     use loom::cell::UnsafeCell;
     use loom::thread;
 
-    use super::{Header, Task, Traits};
+    use super::{Header, Kind, Traits};
     use crate::loom_support::explore;
 
-    unsafe fn nobody(_: NonNull<Header>) -> NonNull<dyn Task> {
-        unreachable!("there is no task")
-    }
+    static NOBODY: Kind = Kind {
+        erase: |_: NonNull<Header>| unreachable!("there is no task"),
+        perform: |_, _| unreachable!("there is no task"),
+        free: |_| unreachable!("there is no task"),
+    };
 
     struct Shared {
         header: Header,
@@ -641,7 +665,7 @@ mod loom_lock {
     #[test]
     fn the_bit_lets_one_in_at_a_time() {
         explore(3, || {
-            let header = Header::new(Traits::default(), 1, nobody);
+            let header = Header::new(Traits::default(), 1, &NOBODY);
             let shared = Arc::new(Shared { header, guarded: UnsafeCell::new(0) });
             let other = {
                 let shared = Arc::clone(&shared);

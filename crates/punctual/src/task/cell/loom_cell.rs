@@ -7,11 +7,12 @@ use std::task::{Wake, Waker};
 use loom::thread;
 use punctual_engine::{TaskKey, Tick};
 
-use super::{Ended, EndedEarly, Once, Run, Task, TaskState, TypedRef, allocate_plain};
+use super::{EndedEarly, Once, Task, TaskState, TypedRef, allocate_plain};
 use crate::clock::{Clock, ManualClock};
 use crate::error::{TaskError, WaitError};
 use crate::loom_support::{Counted, Drops, STEP, explore};
 use crate::park::Parker;
+use crate::task::{Ended, Run};
 use crate::task::{Turn, Verdict, wait_for};
 use crate::unobserved::{Reporter, Sink};
 use crate::{DelayQueue, FutureTask, Interrupted};
@@ -29,8 +30,8 @@ fn task(bodies: &Drops, values: &Drops) -> TypedRef<Counted> {
     owner.into_typed()
 }
 
-fn perform(cell: &dyn Task) -> Ended {
-    cell.perform(&Run {
+fn perform(cell: &TypedRef<Counted>) -> Ended {
+    cell.erase().perform(&Run {
         observer: None,
         reporter: None,
         turn: Turn::NONE,
@@ -52,7 +53,7 @@ fn a_cancel_and_a_run_agree_on_one_outcome_and_drop_body_and_value_once() {
         let cell = task(&bodies, &values);
         let runner = {
             let cell = cell.clone();
-            thread::spawn(move || !matches!(perform(cell.as_task()), Ended::Skipped))
+            thread::spawn(move || !matches!(perform(&cell), Ended::Skipped))
         };
         let cancelled = cancel(cell.as_task());
         let dropped = bodies.get();
@@ -79,7 +80,7 @@ fn of_a_run_a_cancel_and_a_completion_by_hand_one_wins() {
         let cell = task(&bodies, &values);
         let (first, second) = (cell.clone(), cell.clone());
         let offered = own.counted();
-        let runner = thread::spawn(move || drop(perform(first.as_task())));
+        let runner = thread::spawn(move || drop(perform(&first)));
         let completer = thread::spawn(move || second.complete(Ok(offered)).is_ok());
         let cancelled = cancel(cell.as_task());
         let completed = completer.join().unwrap();
@@ -110,7 +111,7 @@ fn a_future_is_woken_through_the_waker_it_was_polled_with_last() {
         let cell = task(&bodies, &values);
         let runner = {
             let cell = cell.clone();
-            thread::spawn(move || drop(perform(cell.as_task())))
+            thread::spawn(move || drop(perform(&cell)))
         };
         let bell = Arc::new(Bell::default());
         let parker = Parker::current();
@@ -135,7 +136,7 @@ fn a_listener_is_refused_or_woken_once() {
         let cell = task(&bodies, &values);
         let runner = {
             let cell = cell.clone();
-            thread::spawn(move || drop(perform(cell.as_task())))
+            thread::spawn(move || drop(perform(&cell)))
         };
         let bell = Arc::new(Bell::default());
         let open = cell.listen(&Waker::from(Arc::clone(&bell)));
@@ -152,7 +153,7 @@ fn whoever_waits_is_released_by_a_run_or_a_cancel() {
         let cell = task(&bodies, &values);
         let (first, second) = (cell.clone(), cell.clone());
         let clock = ManualClock::new();
-        let runner = thread::spawn(move || drop(perform(first.as_task())));
+        let runner = thread::spawn(move || drop(perform(&first)));
         let canceller = thread::spawn(move || cancel(second.as_task()));
         wait_for(cell.as_task(), None, &clock, None).unwrap();
         assert!(cell.state().is_done());
@@ -171,7 +172,7 @@ fn a_wait_ends_with_its_task_or_its_time() {
         let until = clock.now().after(STEP);
         let runner = {
             let cell = cell.clone();
-            thread::spawn(move || drop(perform(cell.as_task())))
+            thread::spawn(move || drop(perform(&cell)))
         };
         let mover = thread::spawn(move || time.jump(STEP));
         match wait_for(cell.as_task(), None, &clock, Some(until)) {
@@ -232,7 +233,7 @@ fn a_value_left_in_a_task_is_dropped_by_whoever_gives_it_up_last() {
         let cell = task(&bodies, &values);
         let runner = {
             let cell = cell.clone();
-            thread::spawn(move || drop(perform(cell.as_task())))
+            thread::spawn(move || drop(perform(&cell)))
         };
         drop(cell);
         runner.join().unwrap();
@@ -280,7 +281,7 @@ fn a_failure_is_read_or_reported_once() {
             thread::spawn(move || {
                 let reporter = Arc::new(Reporter { observer: None, sink: Some(sink) });
                 let judge = |_: Option<&TaskError>| Verdict::Fail(TaskError::Failed("no".into()));
-                let ended = cell.as_task().perform(&Run {
+                let ended = cell.erase().perform(&Run {
                     observer: None,
                     reporter: Some(&reporter),
                     turn: Turn::NONE,

@@ -44,7 +44,6 @@ use std::mem::ManuallyDrop;
 use std::task::Waker;
 
 use super::TaskState;
-use super::perform::{Ended, Run};
 use super::waiters::Waiters;
 use crate::decorate::Decoration;
 use crate::error::{Abandoned, Panic, TaskError};
@@ -93,8 +92,6 @@ pub(crate) trait Task: Send + Sync {
     }
     /// The failure that ended it, if one did.
     fn failure(&self) -> Option<TaskError>;
-    /// Runs it if it is waiting; see [`Ended`].
-    fn perform(&self, run: &Run<'_>) -> Ended;
     /// Invariant 4. False if the task was ended meanwhile, and then its body is gone or is taken by `end`.
     fn re_arm(&self) -> bool;
     /// Ends it, if it is not over. `unlink` is called, without a lock, after the decision and before anybody is
@@ -258,8 +255,7 @@ impl<T, B> Cell<T, B> {
         // Whoever else may hold the task finds it abandoned.
         let body = self.take_body(&mut guard, Phase::Running);
         self.put_outcome(&mut guard, Err(TaskError::Abandoned(Abandoned::Rejected)));
-        let clung = guard.links(|links| (links.decoration.take(), links.waiters.take()));
-        Some((body, clung))
+        Some((body, Self::take_clung(&mut guard)))
     }
 
     /// `Waiting → Running`; the body goes to the caller. Loses only to whoever ended the task first.
@@ -273,6 +269,42 @@ impl<T, B> Cell<T, B> {
         guard.count_run();
         let decoration = guard.links(|links| links.decoration.take()).flatten();
         Some(Work { body: Some(body), decoration })
+    }
+
+    /// [`start`](Self::start) for a task with nothing but its body. `None` if it is another, or not waiting.
+    #[inline]
+    pub(super) fn start_bare(&self) -> Option<B> {
+        let mut guard = self.header.lock();
+        if guard.phase() != Phase::Waiting || !guard.is_bare() {
+            return None;
+        }
+        guard.count_run();
+        Some(self.take_body(&mut guard, Phase::Running))
+    }
+
+    /// Publishes what the run of such a task returned, and wakes whoever has come to wait meanwhile. The value comes back
+    /// if somebody has ended the task.
+    #[inline]
+    pub(super) fn succeed(&self, value: T) -> Result<(), T> {
+        let mut guard = self.header.lock();
+        if guard.phase() != Phase::Running {
+            return Err(value);
+        }
+        // SAFETY: by 5 there is no payload that could be lost, and the lock is held.
+        self.payload.with_mut(|payload| unsafe { (*payload).outcome = ManuallyDrop::new(Ok(value)) });
+        guard.set_phase(Phase::Succeeded);
+        if !guard.is_bare() {
+            let clung = Self::take_clung(&mut guard);
+            drop(guard);
+            // Nobody is to be told: a body that has run is nobody's loss.
+            let _ = Settled::<B> { body: None, clung }.wind_up();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn take_clung(guard: &mut Guard<'_>) -> Option<Clung> {
+        guard.links(|links| (links.decoration.take(), links.waiters.take()))
     }
 
     /// The body of a periodic task after a run. Comes back if the task was ended meanwhile.
@@ -301,7 +333,7 @@ impl<T, B> Cell<T, B> {
         }
         let body = if phase.has_body() { Some(self.take_body(guard, Phase::Running)) } else { None };
         self.put_outcome(guard, outcome);
-        let clung = guard.links(|links| (links.decoration.take(), links.waiters.take()));
+        let clung = if guard.is_bare() { None } else { Self::take_clung(guard) };
         Ok(Settled { body, clung })
     }
 }
@@ -360,10 +392,6 @@ where
         let mut guard = self.header.lock();
         let error = self.error(&mut guard)?;
         Self::read(guard, Some(Err(error)))?.err()
-    }
-
-    fn perform(&self, run: &Run<'_>) -> Ended {
-        self.perform_typed(run)
     }
 
     fn re_arm(&self) -> bool {

@@ -15,9 +15,10 @@ use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
-use super::header::{Header, Traits};
+use super::header::{Header, Kind, Traits};
 use super::memory;
 use super::{Body, Cell, Task, Typed};
+use crate::task::perform::{Ended, Run};
 
 /// A task as the queue and the workers hold it.
 pub(crate) struct TaskRef(NonNull<Header>);
@@ -37,7 +38,7 @@ where
     T: Send + 'static,
     B: Body<T> + 'static,
 {
-    entrust(Cell::new(Header::new(traits, 2, erase::<T, B>), body))
+    entrust(Cell::new(Header::new(traits, 2, Cell::<T, B>::KIND), body))
 }
 
 /// [`allocate`], for a task that runs once and that nothing sets apart.
@@ -47,7 +48,7 @@ where
     T: Send + 'static,
     B: Body<T> + 'static,
 {
-    entrust(Cell::new(Header::plain(2, erase::<T, B>), body))
+    entrust(Cell::new(Header::plain(2, Cell::<T, B>::KIND), body))
 }
 
 #[inline]
@@ -84,14 +85,28 @@ unsafe fn free<C: ?Sized>(task: NonNull<C>) {
     }
 }
 
-/// # Safety
-/// `header` is the address of a `Cell<T, B>`, good for all of it.
-unsafe fn erase<T, B>(header: NonNull<Header>) -> NonNull<dyn Task>
+impl<T, B> Cell<T, B>
 where
     T: Send + 'static,
     B: Body<T> + 'static,
 {
-    header.cast::<Cell<T, B>>()
+    const KIND: &'static Kind = &Kind { erase: Self::erase, perform: Self::perform_at, free: Self::free_at };
+
+    /// # Safety
+    /// As [`Kind`] says, like the two below.
+    unsafe fn erase(header: NonNull<Header>) -> NonNull<dyn Task> {
+        header.cast::<Self>()
+    }
+
+    unsafe fn perform_at(header: NonNull<Header>, run: &Run<'_>) -> Ended {
+        // SAFETY: it is the address of such a cell, which whoever asks refers to.
+        unsafe { header.cast::<Self>().as_ref() }.perform_typed(run)
+    }
+
+    unsafe fn free_at(header: NonNull<Header>) {
+        // SAFETY: it is the address of such a cell, and nobody else has it any more.
+        unsafe { free(header.cast::<Self>()) };
+    }
 }
 
 // SAFETY: a task is `Send` and `Sync` (the trait demands it), and is dropped by whichever thread has the last
@@ -156,9 +171,18 @@ impl TaskRef {
         self.0.addr().get()
     }
 
+    #[inline]
     pub(crate) fn header(&self) -> &Header {
         // SAFETY: by 1 the task is there.
         unsafe { self.0.as_ref() }
+    }
+
+    /// Runs the task if it is waiting; see [`Ended`].
+    #[inline]
+    pub(crate) fn perform(&self, run: &Run<'_>) -> Ended {
+        let perform = self.header().kind().perform;
+        // SAFETY: as in `deref`.
+        unsafe { perform(self.0, run) }
     }
 }
 
@@ -166,7 +190,7 @@ impl Deref for TaskRef {
     type Target = dyn Task;
 
     fn deref(&self) -> &(dyn Task + 'static) {
-        let erase = self.header().erase();
+        let erase = self.header().kind().erase;
         // SAFETY: `erase` was made for the type of this very task, by 2 the address is good for all of it, and by 1
         // it is there as long as `self`.
         unsafe { erase(self.0).as_ref() }
@@ -183,9 +207,9 @@ impl Clone for TaskRef {
 impl Drop for TaskRef {
     fn drop(&mut self) {
         if self.header().count.release() {
-            let erase = self.header().erase();
+            let free = self.header().kind().free;
             // SAFETY: as in `deref`; by 1 nobody else has it any more.
-            unsafe { free(erase(self.0)) };
+            unsafe { free(self.0) };
         }
     }
 }
