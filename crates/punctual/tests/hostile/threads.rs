@@ -11,7 +11,7 @@ use punctual::{
     TaskState, WaitError, WorkerThread,
 };
 
-use crate::support::{Counter, Gate, HOUR, STEP, finish};
+use crate::support::{Counter, Gate, HOUR, STEP, eventually, finish};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Failure {
@@ -58,6 +58,28 @@ impl Spawner for Unreliable {
         }
         std::thread::Builder::new().spawn(move || worker.run()).map(Some)
     }
+}
+
+/// The worker that goes from one due task to the next asks for the help that it did not get the first time.
+#[test]
+fn a_thread_that_could_not_be_had_is_asked_for_again_with_the_next_task() {
+    let clock = ManualClock::new();
+    let spawner = Unreliable { nth: 2, how: Failure::Error, calls: AtomicUsize::new(0) };
+    let builder = Executor::builder().core_threads(1).max_threads(2).clock(clock.clone());
+    let pool = builder.spawner(spawner).build().unwrap();
+    let gate = Gate::new();
+    let (second, third) = (gate.clone(), gate);
+    let handles = [
+        pool.schedule(STEP, || ()).unwrap(),
+        pool.schedule(STEP, move || second.pass()).unwrap(),
+        pool.schedule(STEP, move || third.open()).unwrap(),
+    ];
+    clock.wait_until_idle();
+    clock.jump(STEP);
+    // The second task lets its thread go only when the third has run, on another.
+    eventually("all have run", || handles.iter().all(TaskHandle::is_done));
+    assert_eq!(pool.stats().largest_pool_size, 2);
+    finish(&pool);
 }
 
 #[test]
