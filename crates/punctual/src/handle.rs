@@ -315,7 +315,7 @@ impl<T> TaskHandle<T> {
     /// returns. A body that runs goes on to its end, undisturbed; its value is dropped. Either way whoever
     /// waits for the task is released now.
     pub fn cancel(&self) -> bool {
-        self.pool.cancel(self.task())
+        self.pool.cancel_known(self.task(), self.turn.deadline)
     }
 
     /// [Cancels](Self::cancel) the task, and if its body runs asks it to stop: see

@@ -39,7 +39,7 @@
 //! near. But A/32 + `LOW` were near, and `LOW` is more than those 60, the front and the first leaf have.
 //!
 //! An insert takes nothing from what is near, so some of them may share a step: 64 of them make A grow by 64, which moves
-//! the beginning by two entries, and one step does the work of 48.
+//! the beginning by two entries, and one step does the work of 48. A cancel of what is far takes nothing from it either.
 //!
 //! In truth it moves about A/4 and is over after some A/160 calls. That it finds so many rests on the sample: that of
 //! 256 live stamps 56 are among the earliest 2 % will not happen by chance. Somebody who knows the sequence of draws could

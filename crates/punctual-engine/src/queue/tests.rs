@@ -346,3 +346,47 @@ fn a_ramp_that_was_cancelled_gives_its_memory_back() {
     assert!(queue.footprint().stamps < full / 8, "{} of {full}", queue.footprint().stamps);
     gives(queue, (1..=4_000).filter(|n| (n - 1) % 40 == 0).collect());
 }
+
+/// Two queues in step, one of which has a few entries cancelled at once where the other has them one by one.
+#[test]
+fn several_cancelled_at_once_are_gone_as_if_one_by_one() {
+    for seed in 0..20 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut queue, mut other, mut keys) = (TimerQueue::new(), TimerQueue::new(), Vec::new());
+        for number in 0..2_000_u64 {
+            let deadline = Tick::from_nanos(random.u64(..5_000));
+            keys.push((queue.insert(deadline, number, number), other.insert(deadline, number, number)));
+            if random.u8(..4) == 0 {
+                // Some of them have left, and some are named twice.
+                let few: Vec<_> = (0..random.usize(..6)).map(|_| keys[random.usize(..keys.len())]).collect();
+                let (mut gone, few_keys) = (Vec::new(), few.iter().map(|pair| pair.0).collect::<Vec<_>>());
+                queue.cancel_each(&few_keys, |value| gone.push(value));
+                assert_eq!(gone, few.iter().filter_map(|pair| other.cancel(pair.1)).collect::<Vec<_>>());
+                queue.verify();
+            }
+            if random.u8(..8) == 0 {
+                assert_eq!(queue.pop(), other.pop());
+            }
+        }
+        assert_eq!(queue.drain(), other.drain());
+    }
+}
+
+/// What is due from then on is not near: a cancel takes nothing of what the front will need next.
+#[test]
+fn what_is_cancelled_calmly_is_far_or_on_the_ramp() {
+    let mut random = fastrand::Rng::with_seed(4);
+    let mut calm = 0;
+    for _ in 0..20 {
+        let (queue, entries) = sifting(&mut random);
+        for (deadline, key) in entries {
+            if queue.contains(key) && Tick::from_nanos(deadline) >= queue.calm_from() {
+                let leaf = queue.leaves.tenant(queue.slab.link(key.slot));
+                assert_ne!(leaf.place, super::NONE, "{deadline}");
+                calm += 1;
+            }
+        }
+    }
+    assert!(calm > 0, "some are");
+    assert_eq!(TimerQueue::<u64>::new().calm_from(), Tick::ZERO);
+}

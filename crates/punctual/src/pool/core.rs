@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue, is_finished, may_run};
 
 use super::control::with_turn;
-use super::inbox::{Letter, ROOM};
+use super::inbox::{BATCH, Letter, ROOM};
 use super::leader::Waiting;
 use super::priority::Priorities;
 use super::sizes::Sizes;
@@ -62,6 +62,8 @@ pub(crate) struct Core {
     pub(crate) threads: Vec<JoinHandle<()>>,
     /// What has been taken out of the inbox; empty but for the moment of sorting it in.
     pub(super) letters: Vec<Letter>,
+    /// The same of keys of cancelled tasks.
+    pub(super) withdrawn: Vec<TaskKey>,
     named: u64,
 }
 
@@ -145,6 +147,7 @@ impl Core {
             termination: Vec::new(),
             threads: Vec::new(),
             letters: Vec::with_capacity(ROOM),
+            withdrawn: Vec::with_capacity(BATCH),
             named: 0,
         }
     }
@@ -184,6 +187,21 @@ impl Core {
             true => self.waiting.looks_round(),
             false => None,
         }
+    }
+
+    /// Whether a task that is cancelled may stay in the queue until somebody looks: nobody is to be told when that is empty.
+    pub(super) fn may_withdraw(&self) -> bool {
+        self.state == RunState::Running
+            && self.on_cancel == OnCancel::Remove
+            && self.sizes.core > 0
+            && !self.sizes.core_times_out
+    }
+
+    /// Takes out what was withdrawn.
+    pub(super) fn take_out(&mut self) {
+        // Nothing of a user's is dropped here: see invariant 6 of the inbox.
+        self.queue.cancel_each(&self.withdrawn, drop);
+        self.withdrawn.clear();
     }
 
     /// Queues what has come out of the inbox.

@@ -277,6 +277,35 @@ fn what_was_left_in_the_inbox_and_is_cancelled_is_dropped_at_once_or_runs() {
 }
 
 #[test]
+fn of_two_tasks_cancelled_beside_their_deadline_each_runs_or_is_gone() {
+    explore(2, || {
+        let (clock, bodies) = (ManualClock::new(), Drops::default());
+        let executor = start(&clock, 0);
+        let ran = Arc::new(AtomicUsize::new(0));
+        // One more than the inbox takes keys of: the second is taken out together with the first.
+        let tasks = [1, 2].map(|_| {
+            let (ran, held) = (Arc::clone(&ran), bodies.counted());
+            let body = move || {
+                drop(held);
+                ran.fetch_add(1, Ordering::SeqCst);
+            };
+            executor.schedule(STEP, body).unwrap()
+        });
+        let canceller = thread::spawn(move || tasks.iter().filter(|task| task.cancel()).count());
+        clock.jump(STEP);
+        let cancelled = canceller.join().unwrap();
+        assert!(executor.stats().queued + cancelled <= 2, "a task that is cancelled is not queued");
+        executor.shutdown();
+        end(&executor);
+        let (stats, ran) = (executor.stats(), ran.load(Ordering::SeqCst));
+        // A task that was running when it was cancelled counts as completed.
+        assert_eq!((stats.completed, stats.completed + stats.cancelled), (ran as u64, 2));
+        assert!(ran + cancelled >= 2, "what is not cancelled runs");
+        assert_eq!(bodies.get(), 2);
+    });
+}
+
+#[test]
 fn what_two_producers_leave_beside_a_shutdown_is_run_or_refused() {
     explore(2, || {
         let executor = start(&ManualClock::new(), 0);

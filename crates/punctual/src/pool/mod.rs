@@ -44,13 +44,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use punctual_engine::{RunState, ShutdownPolicy, TaskKey};
+use punctual_engine::{RunState, ShutdownPolicy, TaskKey, Tick};
 
 pub(crate) use self::core::Core;
 pub(crate) use self::core::Offer;
 use self::core::Then;
 use self::inbox::Guarded;
 pub(crate) use self::inbox::Held;
+use self::inbox::Withdrawn;
 pub(crate) use self::leader::Waiting;
 pub(crate) use self::sizes::Sizes;
 use self::spawn::Asked;
@@ -97,6 +98,13 @@ enum Acted {
     Done,
     /// Whether it came is to be seen from the number of workers.
     AskedForThread,
+}
+
+/// Whether tasks that were cancelled before leave the queue together with this one.
+#[derive(PartialEq, Eq)]
+enum Others {
+    Go,
+    Stay,
 }
 
 /// What a [`Pool`] is made from.
@@ -289,14 +297,22 @@ impl Pool {
 
     // ---- ending tasks early
 
-    /// Cancels a task on behalf of its handle; false if it is over.
+    /// Cancels a task; false if it is over.
     pub(crate) fn cancel(&self, task: &dyn Task) -> bool {
+        self.cancel_known(task, Tick::ZERO)
+    }
+
+    /// [Cancels](Self::cancel) a task that, as far as the caller knows, is not due before `deadline`.
+    pub(crate) fn cancel_known(&self, task: &dyn Task, deadline: Tick) -> bool {
         let (mut unlinked, mut stay) = (None, None);
-        let ended = task.end(TaskError::Cancelled, &mut |was| (unlinked, stay) = self.forget(task, was));
+        let ended = task.end(TaskError::Cancelled, &mut |was| match self.withdraw(task, deadline, was) {
+            Ok(unsorted) => unlinked = unsorted,
+            Err(others) => (unlinked, stay) = self.forget(task, was, others),
+        });
         self.discard(unlinked);
         let cancelled = self.ended(ended);
         drop(stay);
-        if cancelled {
+        if cancelled && task.header().is_special() {
             let going = shared_runs(task);
             // What has begun goes on to its end. The rest is the same task to whoever cancels it.
             let waiting = going.iter().filter(|run| run.state() == TaskState::Waiting);
@@ -325,7 +341,7 @@ impl Pool {
             self.note_unread(task.as_task(), error);
         }
         let (mut unlinked, mut stay) = (None, None);
-        let forget = &mut |was| (unlinked, stay) = self.forget(task.as_task(), was);
+        let forget = &mut |was| (unlinked, stay) = self.forget(task.as_task(), was, Others::Stay);
         let refused = task.complete_early(outcome, forget).err();
         self.discard(unlinked);
         drop(stay);
@@ -389,9 +405,26 @@ impl Pool {
         }
     }
 
+    /// Does what [`forget`](Self::forget) does, if that can be done without the pool's lock.
+    #[inline]
+    fn withdraw(&self, task: &dyn Task, deadline: Tick, was: TaskState) -> Result<Option<TaskRef>, Others> {
+        if was != TaskState::Waiting {
+            return Err(Others::Stay);
+        }
+        match self.core.withdraw(task.header(), deadline) {
+            Withdrawn::Noted => Ok(None),
+            Withdrawn::Unsorted(task) => Ok(Some(task)),
+            Withdrawn::Crowded => Err(Others::Go),
+            Withdrawn::Refused => Err(Others::Stay),
+        }
+    }
+
     /// Counts a cancelled task and takes it out of the queue, unless it is to stay there until it is due.
-    fn forget(&self, task: &dyn Task, was: TaskState) -> (Option<TaskRef>, Option<Stay<'_>>) {
+    fn forget(&self, task: &dyn Task, was: TaskState, others: Others) -> (Option<TaskRef>, Option<Stay<'_>>) {
         let mut core = self.core.lock_alone();
+        if others == Others::Go {
+            self.core.take_out(&mut core);
+        }
         core.count_ended(was);
         let header = task.header();
         let unlinked = match core.on_cancel {

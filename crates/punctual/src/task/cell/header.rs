@@ -364,6 +364,13 @@ impl Header {
         }
     }
 
+    /// The key of a task that nothing sets apart, and that has never been steered.
+    #[inline]
+    pub(crate) fn plain_key(&self) -> Option<TaskKey> {
+        let link = self.link.load(Ordering::Acquire);
+        (link & 1 == 1).then(|| key(link))
+    }
+
     /// Acquire and Release: what was done before interrupting is seen by the body that notices.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.word.load(Ordering::Acquire) & INTERRUPTED != 0
