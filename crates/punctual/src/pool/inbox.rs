@@ -445,6 +445,21 @@ mod tests {
         pool.close().unwrap();
     }
 
+    #[test]
+    fn a_place_that_a_cancel_has_freed_can_be_taken_at_once() {
+        let clock = ManualClock::new();
+        let pool = Executor::builder().core_threads(1).capacity(BATCH).clock(clock.clone()).build().unwrap();
+        pool.prestart_all_core_threads();
+        clock.wait_until_idle();
+        let mut waiting: Vec<_> = (0..BATCH).map(|_| pool.schedule(HOUR, || ()).unwrap()).collect();
+        for _ in 0..3 * BATCH {
+            assert!(pool.schedule(HOUR, || ()).is_err(), "there is no more room");
+            assert!(waiting.remove(0).cancel());
+            waiting.push(pool.schedule(HOUR, || ()).unwrap());
+        }
+        pool.shutdown_now();
+    }
+
     /// Invariant 7.
     #[test]
     fn a_thread_that_may_go_is_told_by_the_cancel_itself() {
