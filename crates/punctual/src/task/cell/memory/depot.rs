@@ -104,16 +104,21 @@ pub(super) fn see_to<C: Chunk>(depot: &Mutex<Depot<C>>, chunk: C, became: Owner)
     }
 }
 
-/// Gives the block at `at` back, which is not to be used any more.
+/// Gives blocks of one chunk back, which are not to be used any more: the one at `first` leads to the others, and the last of
+/// them, at `last`, is to lead to what came back before.
 #[inline]
-pub(super) fn give_back<'a, C>(depot: impl FnOnce() -> &'a Mutex<Depot<C>>, chunk: C, at: u16)
-where
+pub(super) fn give_back<'a, C>(
+    depot: impl FnOnce() -> &'a Mutex<Depot<C>>,
+    chunk: C,
+    (first, last): (u16, u16),
+    count: u16,
+) where
     C: Chunk + 'a,
 {
     let sizes = chunk.sizes();
     let (was, word) = update(chunk, |was| {
-        chunk.set_next(at, was.first);
-        was.with(at, sizes)
+        chunk.set_next(last, was.first);
+        was.with(first, count, sizes)
     });
     if was.owner != word.owner {
         see_to(depot(), chunk, word.owner);

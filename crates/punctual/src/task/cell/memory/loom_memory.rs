@@ -7,6 +7,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
 
+use super::bundle::Bundle;
 use super::depot::{Chunk, Depot, give_back, update};
 use super::shelf::Shelf;
 use super::{Owner, Sizes, Word};
@@ -108,7 +109,7 @@ fn give_back_in_thread(depot: &Shared, chunk: Model, blocks: &'static [u16]) -> 
     thread::spawn(move || {
         for &at in blocks {
             chunk.scribble(at);
-            give_back(|| &*depot, chunk, at);
+            give_back(|| &*depot, chunk, (at, at), 1);
         }
     })
 }
@@ -119,7 +120,7 @@ fn full_depot() -> (Shared, Vec<Model>) {
     let spares: Vec<Model> = (0..2)
         .map(|_| {
             let chunk = Model::new(Word::SHELF.let_go(SIZES));
-            (1..=SIZES.all).for_each(|at| give_back(|| &*depot, chunk, at));
+            (1..=SIZES.all).for_each(|at| give_back(|| &*depot, chunk, (at, at), 1));
             chunk
         })
         .collect();
@@ -154,9 +155,45 @@ fn a_chunk_that_comes_back_from_three_threads_is_freed_once() {
         let chunk = Model::new(Word::SHELF.let_go(SIZES));
         let others = [&[2][..], &[3]].map(|blocks| give_back_in_thread(&depot, chunk, blocks));
         chunk.scribble(1);
-        give_back(|| &*depot, chunk, 1);
+        give_back(|| &*depot, chunk, (1, 1), 1);
         others.into_iter().for_each(|other| other.join().unwrap());
         assert_eq!(chunk.freed(), 1);
+    });
+}
+
+#[test]
+fn a_chunk_that_comes_back_in_bundles_is_freed_once_and_none_of_it_is_lost() {
+    explore(3, || {
+        let (depot, _spares) = full_depot();
+        let chunk = Model::new(Word::SHELF.let_go(SIZES));
+        let other = give_back_in_thread(&depot, chunk, &[3]);
+        let mut bundle = Bundle::EMPTY;
+        for at in [1, 2] {
+            chunk.scribble(at);
+            bundle.add(chunk, at).give_back(|| &*depot);
+        }
+        bundle.give_back(|| &*depot);
+        other.join().unwrap();
+        assert_eq!(chunk.freed(), 1);
+    });
+}
+
+#[test]
+fn what_comes_back_in_a_bundle_is_taken_block_by_block() {
+    explore(3, || {
+        let depot: Shared = Arc::new(Mutex::new(Depot::new()));
+        let chunks = [1, 2].map(|_| Model::new(Word::SHELF.let_go(SIZES)));
+        let other = give_back_in_thread(&depot, chunks[0], &[3]);
+        let mut bundle = Bundle::EMPTY;
+        // Of one chunk, of another, and of the first again: each change gives back what there was.
+        for (chunk, at) in [(0, 1), (0, 2), (1, 2), (1, 3), (1, 1)] {
+            chunks[chunk].scribble(at);
+            bundle.add(chunks[chunk], at).give_back(|| &*depot);
+        }
+        bundle.give_back(|| &*depot);
+        other.join().unwrap();
+        let taken = take_all(&depot, &mut Shelf::EMPTY);
+        assert!(is_distinct(&taken) && taken.len() == 6, "{} blocks", taken.len());
     });
 }
 
@@ -174,7 +211,7 @@ fn a_chunk_is_taken_or_comes_back_as_a_whole() {
         let had = taken.iter().filter(|(other, _)| *other == chunk).count();
         assert!(had == 0 || had >= 2);
         for (chunk, at) in taken {
-            give_back(|| &*depot, chunk, at);
+            give_back(|| &*depot, chunk, (at, at), 1);
         }
         shelf.clear(&depot);
         // Two are kept, whichever; of the others nothing is left.

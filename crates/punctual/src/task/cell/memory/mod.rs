@@ -2,8 +2,8 @@
 //!
 //! A task is a few dozen bytes, made by one thread and, as a rule, freed by another: just what general allocators like
 //! least. So small tasks live in *chunks*, blocks of one size side by side. A thread makes tasks in the chunk on its
-//! *shelf*, without a lock or an atomic; whoever frees one gives the block back to the chunk it came from, with one
-//! compare-and-swap; and what has come back is used again.
+//! *shelf*, without a lock or an atomic; whoever frees some gives the blocks back to the chunk they came from, several with
+//! one compare-and-swap; and what has come back is used again.
 //!
 //! # States of a chunk
 //! Who may use the chunk itself, apart from the blocks that are out, is said by its [`Word`], with the list of what came back:
@@ -18,10 +18,11 @@
 //!
 //! # Invariants
 //! 1. A block is out, or on the list of its chunk, or on the shelf (on the list that the shelf took over, or never used), or in
-//!    the *hand* of a thread, which keeps the last few that it has freed.
+//!    the *hand* of a thread, which keeps a few that it has freed for itself, or in its *bundle* of a few that it will give
+//!    back together.
 //! 2. The list and the owner change together, in one word. So one thread makes enough of a chunk come back, and lists it;
 //!    and one makes all of it come back, and has it for itself.
-//! 3. Whoever gives a block back and does not become the owner by it does not touch the chunk again: it may be gone.
+//! 3. Whoever gives blocks back and does not become the owner by it does not touch the chunk again: it may be gone.
 //! 4. A chunk is in the list of the depot exactly if its place says so. Both are guarded by the lock of the depot.
 //! 5. While the owner is `Depot`, the chunk is in the list. (While it is `Last` it may be, and then it is nobody's but that of
 //!    whoever became the owner, who takes it out.)
@@ -45,6 +46,8 @@
 //! Large tasks, and those that want to be aligned, are allocated one by one. So are all in models, and where
 //! `punctual_plain_memory` is set: for tools that find errors by looking after every allocation.
 
+#[cfg(not(punctual_plain_memory))]
+mod bundle;
 #[cfg(not(any(punctual_loom, punctual_plain_memory)))]
 mod chunk;
 #[cfg(not(punctual_plain_memory))]

@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use std::sync::LazyLock;
 
 use super::Depot;
+use super::bundle::Bundle;
 use super::chunk::ChunkRef;
-use super::depot::give_back;
 use super::shelf::Shelf;
 use crate::sync::Mutex;
 
@@ -20,6 +20,7 @@ static DEPOTS: LazyLock<[Mutex<Depot<ChunkRef>>; SIZES.len()]> =
 /// What a thread has of one size.
 struct Stock {
     hand: Cell<Hand>,
+    bundle: Cell<Bundle<ChunkRef>>,
     shelf: Cell<Shelf<ChunkRef>>,
 }
 
@@ -31,7 +32,11 @@ thread_local! {
 
 impl Stock {
     #[expect(clippy::declare_interior_mutable_const, reason = "what each begins with")]
-    const EMPTY: Self = Self { hand: Cell::new(Hand::EMPTY), shelf: Cell::new(Shelf::EMPTY) };
+    const EMPTY: Self = Self {
+        hand: Cell::new(Hand::EMPTY),
+        bundle: Cell::new(Bundle::EMPTY),
+        shelf: Cell::new(Shelf::EMPTY),
+    };
 
     #[inline]
     fn take(&self) -> Option<NonNull<u8>> {
@@ -45,6 +50,21 @@ impl Stock {
         self.shelf.set(shelf);
         Some(chunk.block(at))
     }
+
+    /// Takes a block that is not used any more. What is to be given back for it comes back.
+    #[inline]
+    fn put(&self, block: NonNull<u8>) -> Bundle<ChunkRef> {
+        let mut hand = self.hand.get();
+        if hand.put(block) {
+            self.hand.set(hand);
+            return Bundle::EMPTY;
+        }
+        let (chunk, at) = ChunkRef::of(block);
+        let mut bundle = self.bundle.get();
+        let full = bundle.add(chunk, at);
+        self.bundle.set(bundle);
+        full
+    }
 }
 
 impl Drop for Stocks {
@@ -52,8 +72,9 @@ impl Drop for Stocks {
         for (stock, depot) in self.0.iter_mut().zip(&*DEPOTS) {
             while let Some(block) = stock.hand.get_mut().take() {
                 let (chunk, at) = ChunkRef::of(block);
-                give_back(|| depot, chunk, at);
+                stock.bundle.get_mut().add(chunk, at).give_back(|| depot);
             }
+            stock.bundle.replace(Bundle::EMPTY).give_back(|| depot);
             stock.shelf.get_mut().clear(depot);
         }
     }
@@ -140,17 +161,14 @@ fn allocate_slowly(class: u8) -> NonNull<u8> {
 /// The block came from [`allocate`] with that class and is not used any more; its address is good for the chunk.
 #[inline]
 pub(super) unsafe fn release(block: NonNull<u8>, class: u8) {
-    let kept = MINE.try_with(|mine| {
-        let place = &mine.0[usize::from(class)].hand;
-        let mut hand = place.get();
-        let kept = hand.put(block);
-        place.set(hand);
-        kept
-    });
-    if !kept.unwrap_or(false) {
+    let full = MINE.try_with(|mine| mine.0[usize::from(class)].put(block)).unwrap_or_else(|_| {
+        // The thread is ending, and has nothing of its own any more.
         let (chunk, at) = ChunkRef::of(block);
-        give_back(|| &DEPOTS[usize::from(class)], chunk, at);
-    }
+        let mut bundle = Bundle::EMPTY;
+        let _nothing = bundle.add(chunk, at);
+        bundle
+    });
+    full.give_back(|| &DEPOTS[usize::from(class)]);
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ impl<C: Chunk> Shelf<C> {
             // Nobody becomes the owner by this: it is on a shelf.
             update(chunk, |was| {
                 chunk.set_next(at, was.first);
-                was.with(at, sizes)
+                was.with(at, 1, sizes)
             });
         }
         self.let_go(depot);

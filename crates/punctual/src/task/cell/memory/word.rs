@@ -33,16 +33,16 @@ impl Word {
     /// Nothing has come back to what is on a shelf.
     pub(super) const SHELF: Self = Self { first: 0, count: 0, owner: Owner::Shelf };
 
-    /// With the block at `at`, which leads to what was the first.
+    /// With so many more blocks, of which the one at `first` leads to the others and they to what was the first.
     #[inline]
-    pub(super) fn with(self, at: u16, sizes: Sizes) -> Self {
-        let count = self.count + 1;
+    pub(super) fn with(self, first: u16, more: u16, sizes: Sizes) -> Self {
+        let count = self.count + more;
         let owner = match self.owner {
             Owner::Nobody if count >= sizes.enough => Owner::Lister,
             Owner::Depot if count == sizes.all => Owner::Last,
             owner => owner,
         };
-        Self { first: at, count, owner }
+        Self { first, count, owner }
     }
 
     /// Taken from the shelf.
@@ -97,7 +97,7 @@ mod tests {
         let mut word = Word::SHELF.let_go(SIZES);
         let owners: Vec<Owner> = (1..=8)
             .map(|at| {
-                word = word.with(at, SIZES);
+                word = word.with(at, 1, SIZES);
                 let owner = word.owner;
                 if owner == Owner::Lister {
                     word = word.listed(SIZES);
@@ -107,6 +107,17 @@ mod tests {
             .collect();
         let expected = [&[Owner::Nobody, Owner::Lister][..], &[Owner::Depot; 5], &[Owner::Last]].concat();
         assert_eq!(owners, expected);
+    }
+
+    #[test]
+    fn several_that_come_back_together_make_enough_or_all() {
+        let out = Word::SHELF.let_go(SIZES);
+        assert_eq!(out.with(1, 1, SIZES).owner, Owner::Nobody);
+        assert_eq!(out.with(1, 5, SIZES).owner, Owner::Lister);
+        let listed = out.with(1, 5, SIZES).listed(SIZES);
+        assert_eq!(listed.with(6, 2, SIZES).owner, Owner::Depot);
+        assert_eq!(listed.with(6, 3, SIZES), Word { first: 6, count: 8, owner: Owner::Last });
+        assert_eq!(out.with(1, 8, SIZES).listed(SIZES).owner, Owner::Last);
     }
 
     #[test]
