@@ -122,11 +122,16 @@ impl Trio {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    Insert { delay: u64, number: u64 },
+    Insert {
+        delay: u64,
+        number: u64,
+    },
     Cancel(usize),
     CancelHead,
     Pop,
     Advance(u64),
+    /// Somebody has time.
+    Tend,
 }
 
 pub(crate) fn op(horizon: u64) -> impl Strategy<Value = Op> {
@@ -136,6 +141,7 @@ pub(crate) fn op(horizon: u64) -> impl Strategy<Value = Op> {
         1 => Just(Op::CancelHead),
         2 => Just(Op::Pop),
         1 => (0..=horizon / 4).prop_map(Op::Advance),
+        1 => Just(Op::Tend),
     ]
 }
 
@@ -159,6 +165,7 @@ pub(crate) fn run(ops: &[Op], start: u64, every_step: bool) {
                 now = now.saturating_add(by);
                 while trio.pop_due(now) {}
             }
+            Op::Tend => drop(trio.queue.tend_ahead()),
         }
         trio.compare(now);
         if every_step {
@@ -212,6 +219,10 @@ pub(crate) fn grow_hold_shrink(shape: Shape, steps: u64) {
                     (first..first + fastrand::usize(..8)).for_each(|which| trio.cancel(which));
                     now = trio.queue.next_deadline().map_or(now, |tick| now.max(tick.as_nanos()));
                 }
+            }
+            // In half of the run somebody has time now and then.
+            if step % 3 == 0 && step / (steps / 4) % 2 == 0 {
+                trio.queue.tend_ahead();
             }
             if step % (steps / 16) == 0 {
                 trio.verify();

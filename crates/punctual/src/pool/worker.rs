@@ -5,6 +5,12 @@
 //!
 //! From one due task to the next it takes the pool's lock once: the last task is struck out of the pool's notes and the
 //! next noted in one step ([`Core::take_next`]), if nobody is to be woken, started or asked for that.
+//!
+//! Before it waits it lets the queue bring near what will be due ([`TimerQueue::tend_ahead`]), a little at a time and only
+//! while nothing is due: left to the runs themselves that is as much at once as a hundred thousand tasks a second leave no
+//! time for, and they would be late by tens of milliseconds.
+//!
+//! [`TimerQueue::tend_ahead`]: punctual_engine::TimerQueue::tend_ahead
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -112,6 +118,12 @@ impl Worker<'_> {
                     // A worker that cannot be added now is asked for again at the next occasion.
                     let _ = pool.act(then);
                     return Some((task, turn, now));
+                }
+                // Not before what can be done now is done: later there may be less time.
+                Step::Wait { .. } if core.queue.tend_ahead() => {
+                    settle(gate, &core);
+                    drop(core);
+                    core = pool.core.lock_alone();
                 }
                 Step::Wait { until, kept } => {
                     core.enlist(&self.parker);
