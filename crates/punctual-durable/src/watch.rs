@@ -141,7 +141,7 @@ impl Watch {
 
     pub(crate) fn hear(self: &Arc<Self>, news: &News) {
         match news {
-            News::Jobs => {}
+            News::Jobs | News::New(..) => {}
             News::Over(ids) => {
                 // Whoever waits has been told, but for those who are just about to ask.
                 drop(lock(&self.elsewhere).end(ids, self.clock.now()));

@@ -8,7 +8,7 @@ use punctual::{Sleep, TaskHandle, Tick, When};
 
 use super::attempt::Attempt;
 use super::flight::Flight;
-use super::{Held, LONGEST_AHEAD, LONGEST_UNREPORTED, LONGEST_WAIT, Node, Outgoing, Phase};
+use super::{Held, LONGEST_AHEAD, LONGEST_UNREPORTED, LONGEST_WAIT, Node, Outgoing, Phase, TOO_EARLY};
 use crate::job::{Fence, JobId, JobRecord};
 use crate::registry::{KindOptions, Run};
 use crate::signal::{Signal, Stop};
@@ -21,7 +21,7 @@ impl Node {
     pub(super) fn accept(self: &Arc<Self>, jobs: Vec<JobRecord>) {
         let (now, store_now) = (self.now(), self.store.now());
         let mut attempts = Vec::with_capacity(jobs.len());
-        let mut replaced = Vec::new();
+        let (mut replaced, mut given_back) = (Vec::new(), Vec::new());
         let mut state = self.lock();
         for job in jobs {
             let signal = Arc::new(Signal::default());
@@ -29,6 +29,10 @@ impl Node {
                 signal.raise(Stop::Cancelled);
             }
             let wait = job.due.since(store_now);
+            if wait > TOO_EARLY {
+                given_back.push(Attempt::new(Arc::clone(self), Arc::new(job), signal));
+                continue;
+            }
             let early = !wait.is_zero();
             let held = Held {
                 fence: job.fence,
@@ -47,6 +51,7 @@ impl Node {
         }
         drop(state);
         drop(replaced);
+        drop(given_back);
         let launched = attempts.into_iter().filter_map(|attempt| self.launch(attempt)).collect();
         self.attach(launched, false);
     }

@@ -90,6 +90,9 @@ const TRIM_EVERY: Duration = Duration::from_secs(600);
 const TRIM_PAUSE: Duration = Duration::from_millis(50);
 /// How long before its due time a job is claimed, at least and at most.
 const LEAD: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+/// Who is claimed longer before its due time is given back: the ticket was wrong, as hints may be, or the store's clock has
+/// been set back.
+const TOO_EARLY: Duration = Duration::from_secs(1);
 /// How long a report waits for others.
 const LONGEST_UNREPORTED: Duration = Duration::from_millis(10);
 /// How long what attempts say waits for an exchange that is made anyway.
@@ -279,6 +282,11 @@ impl Node {
             let Some(node) = weak.upgrade() else { return false };
             match news {
                 News::Jobs => node.look_again(),
+                News::New(kind, tickets) => {
+                    if node.kinds.contains(kind) {
+                        node.hint(tickets.clone());
+                    }
+                }
                 News::Waiting(_) | News::Over(_) => node.watch.hear(news),
             }
             true

@@ -18,6 +18,8 @@ use crate::time::Timestamp;
 pub enum News {
     /// There may be jobs to run that were not there before.
     Jobs,
+    /// These are new, and all of that kind.
+    New(String, Vec<Ticket>),
     /// Somebody waits for these jobs to be over, and would like to be told.
     Waiting(Vec<JobId>),
     /// These jobs are over.

@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 pub(super) const ACCEPT: &str = "SELECT id, how, version, due FROM punctual.accept($1, $2, $3, $4, $5, $6, $7, $8, $9, \
      $10, $11, $12, $13, $14, $15, $16, $17, $18)";
 
-/// For jobs without keys, with words to ring with.
+/// For jobs without keys, with who rings.
 const ACCEPT_AND_RING: &str = "CALL punctual.accept_and_ring($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
      $14, NULL, NULL, NULL)";
 
@@ -170,12 +170,12 @@ impl<'a> Columns<'a> {
         &self,
         session: &mut Session,
         moment: Option<i64>,
-        words: &str,
+        origin: &str,
     ) -> Answer<Vec<Enqueued>> {
         let all = self.params(&moment);
         // Without those that only others have.
         let params: Vec<&(dyn ToSql + Sync)> =
-            std::iter::once(&words as _).chain(all[..12].iter().copied()).chain([all[17]]).collect();
+            std::iter::once(&origin as _).chain(all[..12].iter().copied()).chain([all[17]]).collect();
         let row = session.one(ACCEPT_AND_RING, &params)?;
         let (ids, versions, dues): (Vec<i64>, Vec<i64>, Vec<i64>) = (row.get(0), row.get(1), row.get(2));
         let jobs = ids.into_iter().zip(versions).zip(dues).zip(&self.lanes);

@@ -1,7 +1,8 @@
 //! How other processes are told that there is something new: LISTEN and NOTIFY.
 //!
 //! A courtesy in both directions: what is not heard is found when nodes next look. One thread with a connection of its own
-//! listens and rings. It is started by the first who wants to hear or to ring.
+//! listens and rings. It is started by the first who wants to hear or to ring, and listens when somebody wants to hear: a
+//! process that only enqueues is not woken by its own rings.
 //!
 //! # Protocol
 //! A transaction that has notified takes one lock for the whole database when it commits, so it must not wait for the
@@ -9,8 +10,8 @@
 //! our own node has been told directly. After the connection was broken whoever listens is woken, for something may have
 //! been missed.
 //!
-//! *Along.* Who enqueues after a pause rings in the same call, `punctual.accept_and_ring`. Its transaction does not wait
-//! for the disk: nodes see the job, hear of it and claim it meanwhile. A second one, which has nothing to do, does, and
+//! *Along.* Who enqueues after a pause rings in the same call, `punctual.accept_and_ring`, and says which jobs there are, so
+//! that nodes need not look for them. Its transaction does not wait for the disk: nodes see the job, hear of it and claim it meanwhile. A second one, which has nothing to do, does, and
 //! only then is the caller answered. The log of the server is written in order, so
 //! 1. what the caller has been told is on the disk;
 //! 2. so is what a node starts: its claim, for which it waits, comes after the job in the log;
@@ -66,6 +67,8 @@ struct Shared {
     /// Tells our own rings from those of others: every message begins with it.
     origin: String,
     ears: Ears,
+    /// Whether somebody wants to hear.
+    listens: AtomicBool,
     unsaid: Mutex<Unsaid>,
     ring: Notify,
     stop: Notify,
@@ -85,7 +88,7 @@ struct Unsaid {
 impl Unsaid {
     fn add(&mut self, news: News) {
         let (set, ids) = match news {
-            News::Jobs => {
+            News::Jobs | News::New(..) => {
                 self.jobs = true;
                 return;
             }
@@ -128,15 +131,17 @@ impl Unsaid {
 impl Bell {
     pub(super) fn new(server: Arc<Server>) -> Self {
         let origin = format!("{:016x}", fastrand::u64(..));
-        let (ears, unsaid) = (Ears::default(), Mutex::default());
+        let (ears, listens, unsaid) = (Ears::default(), AtomicBool::new(false), Mutex::default());
         let (ring, stop, stopped) = (Notify::new(), Notify::new(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { server, origin, ears, unsaid, ring, stop, stopped });
+        let shared = Arc::new(Shared { server, origin, ears, listens, unsaid, ring, stop, stopped });
         Self { shared, thread: Mutex::default() }
     }
 
     /// Who is to be told when somebody else has rung.
     pub(super) fn listen(&self, hear: Hear) {
         self.shared.ears.add(hear);
+        self.shared.listens.store(true, Ordering::Relaxed);
+        self.shared.ring.notify_one();
         self.start();
     }
 
@@ -178,9 +183,9 @@ pub(super) struct Along<'a> {
 }
 
 impl Along<'_> {
-    /// What to say.
-    pub(super) fn words(&self) -> String {
-        format!("{}{}", self.shared.origin, News::Jobs.encode().concat())
+    /// Who rings; the rest is said by whoever knows the jobs.
+    pub(super) fn origin(&self) -> String {
+        self.shared.origin.clone()
     }
 }
 
@@ -242,7 +247,7 @@ async fn attend(shared: &Arc<Shared>) {
     }
 }
 
-/// Listens and rings until the connection breaks; an error if it never listened.
+/// Listens and rings until the connection breaks; an error if it could not begin.
 async fn serve<S>(
     shared: &Arc<Shared>,
     client: Client,
@@ -254,15 +259,21 @@ where
     let listener = tokio::spawn(hear(Arc::clone(shared), connection));
     let abort = listener.abort_handle();
     // A ring writes to the log, too: nobody is to wait until that is on the disk.
-    let begin = "SET application_name = 'punctual bell'; SET synchronous_commit = off; LISTEN punctual";
-    let listening = client.batch_execute(begin).await;
-    if let Err(error) = listening {
+    let begin = "SET application_name = 'punctual bell'; SET synchronous_commit = off";
+    if let Err(error) = client.batch_execute(begin).await {
         abort.abort();
         return Err(error);
     }
-    shared.tell(&News::Jobs);
     let ringing = async {
+        let mut listening = false;
         loop {
+            if !listening && shared.listens.load(Ordering::Relaxed) {
+                if client.batch_execute("LISTEN punctual").await.is_err() {
+                    return;
+                }
+                listening = true;
+                shared.tell(&News::Jobs);
+            }
             shared.ring.notified().await;
             let words = shared.words();
             if words.is_empty() {

@@ -233,12 +233,18 @@ fn hold(before: Option<Holding>, head: &Row, claimed: Vec<i64>) -> Option<Holdin
 }
 
 fn learn(session: &mut Session, head: &Row, number: bool) {
-    let lines: Option<Vec<i32>> = head.get("lines");
-    let Some(lines) = lines else { return };
-    let firsts: Vec<Option<i64>> = head.get("firsts");
-    session.lows.learn(&lines, &firsts, &head.get::<_, Vec<i64>>("pending"), head.get("now"));
+    // Without numbers in progress it has not looked at the lines, and names those that are new to us.
+    let lines: Vec<i32> = head.get::<_, Option<_>>("lines").unwrap_or_default();
+    if let Some(pending) = head.get::<_, Option<Vec<i64>>>("pending")
+        && let Some(firsts) = head.get::<_, Option<Vec<Option<i64>>>>("firsts")
+    {
+        session.lows.learn(&lines, &firsts, &pending, head.get("now"));
+    }
     if number {
         session.lows.note(head.get("began"), head.get("number"));
+    }
+    if lines.is_empty() {
+        return;
     }
     let (queues, kinds): (Vec<Option<String>>, Vec<Option<String>>) =
         (head.get("queues"), head.get("line_kinds"));

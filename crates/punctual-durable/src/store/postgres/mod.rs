@@ -343,8 +343,8 @@ impl Store for PostgresStore {
         let soon = jobs.iter().any(|job| job.due.instant(now) <= now.after(SOON));
         let keyless = jobs.iter().all(|job| job.unique.is_none());
         if let Some(along) = (soon && keyless).then(|| self.bell.along()).flatten() {
-            let words = along.words();
-            return self.write(move |session| Columns::of(&jobs).accept_and_ring(session, moment, &words));
+            let origin = along.origin();
+            return self.write(move |session| Columns::of(&jobs).accept_and_ring(session, moment, &origin));
         }
         let accepted = self.write(move |session| Columns::of(&jobs).accept(session, moment))?;
         self.ring_if_soon(accepted.iter().filter_map(|accepted| match accepted {

@@ -267,7 +267,10 @@ impl Store for SqliteStore {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        self.write_news(|write| write.enqueue(jobs))
+        let news = News::of(&jobs);
+        let accepted = self.write(|write| write.enqueue(jobs))?;
+        self.ownership.tell(&news(&accepted));
+        Ok(accepted)
     }
 
     fn cancel(&self, ids: Vec<JobId>) -> Result<Vec<Cancelling>> {

@@ -18,6 +18,7 @@ CREATE TABLE punctual.queue (
     paused_for bytea,
     most       bigint             -- claims at once, over all nodes
 );
+CREATE INDEX queue_held_back ON punctual.queue (name) WHERE paused_at IS NOT NULL OR most IS NOT NULL;
 
 -- Jobs wait in lines. A line is not looked at while its queue is paused or full, or by nodes that do not know its kind:
 -- however many jobs wait there, they cost nothing.

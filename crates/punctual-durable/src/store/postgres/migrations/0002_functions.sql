@@ -45,6 +45,16 @@ BEGIN
     FOR place IN 1 .. cardinality(queues) LOOP
         lines := lines || punctual.line_of(queues[place], kinds[place], lanes[place]);
     END LOOP;
+    IF uniqs IS NULL AND cardinality(places) = 1 THEN
+        due := CASE WHEN relative[1] THEN punctual.later(at_moment, dues[1]) ELSE dues[1] END;
+        INSERT INTO punctual.job (due, late, line, on_lost, created, max_attempts, max_crashes, timeout, nominal, parent,
+            series, follow, payload)
+        VALUES (accept.due, NOT relative[1] AND accept.due < at_moment, lines[1], on_losts[1], at_moment, most_attempts[1], most_crashes[1],
+            timeouts[1], nominals[1], parents[1], serieses[1], follows[1], payloads[1])
+        RETURNING job.id, 0, job.version INTO id, how, version;
+        RETURN NEXT;
+        RETURN;
+    END IF;
     IF uniqs IS NULL THEN
         RETURN QUERY
         INSERT INTO punctual.job (due, late, line, on_lost, created, max_attempts, max_crashes, timeout, nominal, parent,
@@ -99,20 +109,29 @@ END $$;
 
 -- Accepts jobs without keys, as new ones, and rings: see `bell.rs`. Nodes see and hear of them before they are on the disk.
 -- The caller is answered when they are: with the record of a second transaction goes everything before it. So does the
--- claim of whoever starts one of them.
+-- claim of whoever starts one of them. `origin`: who rings; what it says follows, as `news.rs` reads it: few jobs of one
+-- line are named.
 CREATE PROCEDURE punctual.accept_and_ring(
-    message text, moment bigint, queues text[], kinds text[], lanes smallint[], places integer[], relative boolean[],
+    origin text, moment bigint, queues text[], kinds text[], lanes smallint[], places integer[], relative boolean[],
     dues bigint[], payloads bytea[], most_attempts bigint[], most_crashes bigint[], on_losts smallint[],
     timeouts bigint[], follows text[], INOUT ids bigint[], INOUT versions bigint[], INOUT instants bigint[]
 ) LANGUAGE plpgsql AS $$
+DECLARE
+    said text := '';
 BEGIN
     SET LOCAL synchronous_commit = off;
     SELECT array_agg(a.id), array_agg(a.version), array_agg(a.due) INTO ids, versions, instants
     FROM punctual.accept(moment, queues, kinds, lanes, places, relative, dues, payloads, most_attempts, most_crashes,
         on_losts, timeouts, NULL, NULL, NULL, NULL, NULL, follows) a;
+    IF cardinality(ids) = 1 THEN
+        said := 'n ' || lanes[1] || ' ' || ids[1] || ' ' || instants[1] || '|' || kinds[1];
+    ELSIF cardinality(kinds) = 1 AND cardinality(ids) <= 100 THEN
+        said := 'n ' || lanes[1] || ' '
+            || (SELECT string_agg(n.id || ' ' || n.due, ' ') FROM unnest(ids, instants) n (id, due)) || '|' || kinds[1];
+    END IF;
     -- A courtesy: nothing fails because somebody has not listened for long.
     IF pg_notification_queue_usage() < 0.9 THEN
-        PERFORM pg_notify('punctual', message);
+        PERFORM pg_notify('punctual', origin || said);
     END IF;
     COMMIT;
     PERFORM pg_logical_emit_message(true, 'punctual', '');
@@ -391,7 +410,35 @@ BEGIN
         END IF;
     END IF;
 
-    IF lease_until > at_moment AND (cardinality(claim_ids) > 0 OR sweep > 0) THEN
+    IF lease_until > at_moment AND sweep = 0 AND cardinality(claim_ids) > 0 AND NOT EXISTS (
+        SELECT FROM punctual.queue q WHERE q.paused_at IS NOT NULL OR q.most IS NOT NULL) THEN
+        -- Nobody need look at the lines.
+        SELECT array_agg(c.tid ORDER BY c.place), array_agg(c.id),
+            array_agg(c.line) FILTER (WHERE c.new), array_agg(c.queue) FILTER (WHERE c.new),
+            array_agg(c.kind) FILTER (WHERE c.new), array_agg(c.lane) FILTER (WHERE c.new)
+        INTO tids, taken, lines, queues, line_kinds, lanes
+        FROM (SELECT j.ctid AS tid, j.id, t.place, l.id AS line, l.queue, l.kind, l.lane,
+                  NOT l.id = ANY (low_lines) AS new
+              FROM unnest(claim_ids, claim_versions) WITH ORDINALITY t (id, version, place)
+              JOIN punctual.job j ON j.id = t.id AND j.version = t.version AND j.state = 0
+              JOIN punctual.line l ON l.id = j.line AND l.kind = ANY (kinds)
+              FOR UPDATE OF j SKIP LOCKED) c;
+        IF cardinality(tids) > 0 THEN
+            -- Drawn when the jobs are ours: greater than that of any claim before.
+            first_fence := nextval('punctual.fence');
+            RETURN QUERY
+            UPDATE punctual.job j SET state = 1, owner = me, fence = first_fence + c.place, claimed = at_moment,
+                attempt = j.attempt + 1, version = j.version + 1
+            FROM unnest(tids) WITH ORDINALITY c (tid, place) WHERE j.ctid = c.tid
+            RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, j.on_lost,
+                j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series, j.nominal,
+                j.parent, j.follow, NULL::smallint[], NULL::integer[], NULL::bigint[], NULL::text[],
+                NULL::text[], NULL::smallint[], NULL::boolean, NULL::boolean, NULL::bigint, NULL::bigint,
+                NULL::bigint[], NULL::text, NULL::bigint[], NULL::bigint;
+        ELSE
+            taken := '{}';
+        END IF;
+    ELSIF lease_until > at_moment AND (cardinality(claim_ids) > 0 OR sweep > 0) THEN
         -- Not after the lines have been looked at: see `low.rs`.
         pending := punctual.in_progress();
         SELECT array_agg(l.line), array_agg(l.first), array_agg(l.queue), array_agg(l.lane),
