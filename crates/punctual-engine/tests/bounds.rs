@@ -120,6 +120,46 @@ fn who_has_time_enough_between_calls_finds_them_short() {
     assert!(calm <= 2, "{calm}");
 }
 
+/// With time for one small step between two calls, the calls take none, but for the few refills of the front.
+#[test]
+fn a_sifting_that_was_begun_in_time_leaves_the_calls_alone() {
+    let mut random = fastrand::Rng::with_seed(6);
+    let mut measured = Measured::default();
+    for _ in 0..MILLION / 2 {
+        measured.insert(random.u64(..SECOND));
+    }
+    while measured.tend() {}
+    let (mut long, mut last) = (0, 0);
+    while let Some(deadline) = {
+        let before = measured.queue.work();
+        let popped = measured.pop();
+        long += u64::from(measured.queue.work() - before > 200);
+        popped
+    } {
+        assert!(last <= deadline);
+        last = deadline;
+        measured.tend();
+    }
+    assert!(long < MILLION / 2 / 100, "{long} calls were long");
+}
+
+/// And if there is no time after all, they take them soon enough: none has to catch up.
+#[test]
+fn a_sifting_that_was_begun_and_left_to_the_calls_makes_none_of_them_long() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut measured = Measured::default();
+    for _ in 0..MILLION {
+        measured.insert(random.u64(..SECOND));
+    }
+    // A step where nothing is under way begins a sifting, and there it stays.
+    while !measured.queue.is_empty() {
+        measured.tend();
+        for _ in 0..200_000 {
+            measured.pop();
+        }
+    }
+}
+
 /// Invariant 9 where it is hardest: almost all is cancelled, in some order, and then the rest is popped or the head
 /// cancelled. Whoever comes upon the graves must not have to walk past all of them.
 #[test]

@@ -41,8 +41,10 @@
 //! An insert takes nothing from what is near, so some of them may share a step: 64 of them make A grow by 64, which moves
 //! the beginning by two entries, and one step does the work of 48. A cancel of what is far takes nothing from it either.
 //!
-//! Whoever has time may begin earlier and take steps of its own, smaller ones ([`TimerQueue::tend_ahead`]): calls that
-//! follow then find less to do.
+//! Whoever has time may begin earlier and take steps of its own, smaller ones ([`TimerQueue::tend_ahead`]). Then more is
+//! near than has to be, and so many calls, the *grace*, take no step at all: at worst each of them has taken one entry from
+//! what was near, and when they have, there is still as much as above. Left to the pauses between them, a sifting costs
+//! entries that fall due densely nothing.
 //!
 //! In truth it moves about A/4 and is over after some A/160 calls. That it finds so many rests on the sample: that of
 //! 256 live stamps 56 are among the earliest 2 % will not happen by chance. Somebody who knows the sequence of draws could
@@ -110,6 +112,8 @@ pub(super) struct Sift {
     pub(super) current: LeafId,
     /// So many of its stamps, the last, are to leave it.
     pub(super) leaving: usize,
+    /// So many calls need not take a step.
+    grace: usize,
     /// All work of the queue up to the last step.
     work: u64,
 }
@@ -124,6 +128,7 @@ impl Sift {
             todo: 0,
             current: NONE,
             leaving: 0,
+            grace: 0,
             work: 0,
         }
     }
@@ -179,15 +184,17 @@ impl<T> TimerQueue<T> {
     /// queue.verify();
     /// ```
     pub fn tend_ahead(&mut self) -> bool {
-        if !self.has_time_for_more() {
+        if !self.can_tend_ahead() {
             return false;
         }
         self.advance(SPARE);
         self.far.sift.work = self.work();
-        self.has_time_for_more()
+        self.can_tend_ahead()
     }
 
-    fn has_time_for_more(&self) -> bool {
+    /// Whether [`tend_ahead`](Self::tend_ahead) would do anything.
+    #[must_use]
+    pub fn can_tend_ahead(&self) -> bool {
         let few_cancelled = self.far.cancelled <= self.far.stamps / 8;
         self.far.live > 0
             && (self.far.sift.stage != Stage::Idle
@@ -197,7 +204,9 @@ impl<T> TimerQueue<T> {
     #[cold]
     fn take_step(&mut self) {
         let done = self.work() - self.far.sift.work;
-        if self.far.sift.stage == Stage::Idle || done < BUDGET {
+        if self.far.sift.grace > 0 {
+            self.far.sift.grace -= 1;
+        } else if self.far.sift.stage == Stage::Idle || done < BUDGET {
             self.advance(BUDGET);
         }
         self.far.sift.work = self.work();
@@ -243,6 +252,7 @@ impl<T> TimerQueue<T> {
     }
 
     fn begin(&mut self) {
+        self.far.sift.grace = self.near().saturating_sub(self.far.stamps / 32 + LOW);
         if self.far.live <= self.wanted() * 2 {
             self.begin_sifting(Order::MAX);
             return;
@@ -309,9 +319,11 @@ impl<T> TimerQueue<T> {
 
     pub(super) fn end_sifting(&mut self) {
         self.far.sift.stage = Stage::Idle;
+        self.far.sift.grace = 0;
         self.far.floor = self.far.limit;
         self.far.high = self.near() + self.near() / 8;
-        self.far.cancelled = 0;
+        // Not forgotten at once: where timers are cancelled again and again, the next wait would bring them all near.
+        self.far.cancelled /= 2;
     }
 
     /// Takes up the next leaf that is to be sifted. If there is none the sifting is over, and this `false`.
