@@ -5,8 +5,8 @@
 //!
 //! # Locks
 //! One. Values are moved in and out under it, and dropped after it. The exceptions are
-//! [`snapshot`](DelayQueue::snapshot), which clones them under it, and [`retain`](DelayQueue::retain), which shows
-//! them to its closure.
+//! [`peek`](DelayQueue::peek) and [`snapshot`](DelayQueue::snapshot), which clone them under it, and
+//! [`retain`](DelayQueue::retain), which shows them to its closure.
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub struct DelayQueue<T> {
 struct State<T> {
     queue: TimerQueue<T>,
     waiting: Waiting,
+    /// Whether a thread is at the upkeep of the queue.
+    tends: bool,
     next: u64,
 }
 
@@ -82,7 +84,7 @@ impl<T> DelayQueue<T> {
     /// An empty queue on `clock`.
     #[must_use]
     pub fn with_clock(clock: impl Clock) -> Self {
-        let state = State { queue: TimerQueue::new(), waiting: Waiting::default(), next: 0 };
+        let state = State { queue: TimerQueue::new(), waiting: Waiting::default(), tends: false, next: 0 };
         Self { clock: Arc::new(clock), state: Mutex::new(state) }
     }
 
@@ -156,6 +158,17 @@ impl<T> DelayQueue<T> {
                     return Err(Interrupted);
                 }
                 return Ok(self.pop(state, now));
+            }
+            if state.queue.can_tend_ahead() && !state.tends {
+                // As the workers of an executor do: see `pool/worker.rs`.
+                state.tends = true;
+                state.waiting.will_look();
+                state.queue.tend_ahead();
+                drop(state);
+                state = self.state.lock();
+                state.waiting.has_looked();
+                state.tends = false;
+                continue;
             }
             let lead = next.filter(|next| state.waiting.leads(*next));
             match lead {

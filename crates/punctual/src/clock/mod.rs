@@ -44,6 +44,10 @@ pub use system::SystemClock;
 /// assert_eq!(pool.schedule(Duration::from_millis(1), || 7)?.join()?, 7);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # Contract
+/// [`now`](Self::now) and [`wall`](Self::wall) are called for every decision, also while an executor holds its lock: they
+/// must not panic, block or call the executor. A thread whose clock panics is lost, with the task that it has in hand.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The time since the clock's epoch. Must never go back, nor reach [`Tick::MAX`], the end of time, for which those
     /// tasks wait that are to wait for something else.

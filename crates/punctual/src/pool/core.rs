@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue, is_finished, may_run};
 
 use super::control::with_turn;
-use super::inbox::{BATCH, Letter, ROOM};
+use super::inbox::{BATCH, Letter, MOST, ROOM};
 use super::leader::Waiting;
 use super::priority::Priorities;
 use super::sizes::Sizes;
@@ -32,8 +32,8 @@ use crate::series::Due;
 use crate::stats::Stats;
 use crate::task::{Half, TaskId, TaskRef, TaskState, Turn};
 
-/// The engine's slots are numbered with 32 bits.
-const MOST_QUEUED: usize = u32::MAX as usize - 1;
+/// The engine's slots are numbered with 32 bits, and come in chunks.
+const MOST_QUEUED: usize = u32::MAX as usize - 4_096;
 
 pub(crate) struct Core {
     pub(crate) queue: TimerQueue<TaskRef>,
@@ -64,6 +64,8 @@ pub(crate) struct Core {
     pub(super) letters: Vec<Letter>,
     /// The same of keys of cancelled tasks.
     pub(super) withdrawn: Vec<TaskKey>,
+    /// Whether a worker is at the upkeep of the queue.
+    tends: bool,
     named: u64,
 }
 
@@ -148,6 +150,7 @@ impl Core {
             threads: Vec::new(),
             letters: Vec::with_capacity(ROOM),
             withdrawn: Vec::with_capacity(BATCH),
+            tends: false,
             named: 0,
         }
     }
@@ -182,7 +185,7 @@ impl Core {
             && self.live >= self.sizes.max()
             && self.newborn == 0
             && !self.priorities.is_on()
-            && self.queue.len() < MOST_QUEUED - 2 * ROOM;
+            && self.queue.len() < MOST_QUEUED - 2 * MOST;
         match settled {
             true => self.waiting.looks_round(),
             false => None,
@@ -207,7 +210,11 @@ impl Core {
     /// Queues what has come out of the inbox.
     pub(super) fn sort_in(&mut self) {
         let mut letters = std::mem::take(&mut self.letters);
-        for Letter { deadline, number, task } in letters.drain(..) {
+        for (place, Letter { deadline, number, task }) in letters.drain(..).enumerate() {
+            // As many as may share a step of the upkeep.
+            if place % 64 == 63 {
+                self.queue.upkeep();
+            }
             self.enter(task, deadline, number, deadline);
         }
         self.letters = letters;
@@ -384,6 +391,22 @@ impl Core {
             Some(next) if self.waiting.leads(next) => self.waiting.lead(parker, next),
             _ => self.waiting.follow(parker),
         }
+    }
+
+    /// Whether a worker that would wait has something better to do.
+    pub(super) fn may_tend(&self) -> bool {
+        !self.tends && self.queue.can_tend_ahead()
+    }
+
+    /// From now on it counts as one that will look at the queue soon.
+    pub(super) fn begin_to_tend(&mut self) {
+        self.tends = true;
+        self.waiting.will_look();
+    }
+
+    pub(super) fn end_tending(&mut self) {
+        self.tends = false;
+        self.waiting.has_looked();
     }
 
     /// Rule *take* of the leader protocol; goes with [`Step::Take`].

@@ -79,7 +79,7 @@ use crate::task::{Header, TaskId, TaskRef};
 /// How many entries the inbox has room for; with more it is crowded.
 pub(super) const ROOM: usize = if cfg!(punctual_loom) { 1 } else { 32 };
 /// How many it takes if nobody comes to empty it.
-const MOST: usize = if cfg!(punctual_loom) { 2 } else { 8 * ROOM };
+pub(super) const MOST: usize = if cfg!(punctual_loom) { 2 } else { 8 * ROOM };
 /// How many keys of cancelled tasks it takes.
 pub(super) const BATCH: usize = if cfg!(punctual_loom) { 1 } else { 4 };
 
@@ -299,7 +299,12 @@ impl Guarded {
             let place = tray.letters.iter().rposition(|letter| std::ptr::eq(letter.task.header(), task));
             let Some(place) = place else { return Withdrawn::Refused };
             tray.cancelled += 1;
-            return Withdrawn::Unsorted(tray.letters.remove(place).task);
+            let letter = tray.letters.remove(place);
+            if tray.letters.is_empty() {
+                // Otherwise workers would go on looking out for it.
+                self.inbox.earliest.0.store(Tick::MAX.as_nanos(), Ordering::Release);
+            }
+            return Withdrawn::Unsorted(letter.task);
         }
         if deadline < tray.withdraw_from {
             return Withdrawn::Refused;
@@ -376,7 +381,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{BATCH, ROOM};
-    use crate::{Executor, ManualClock, Stats, TaskHandle, TaskState};
+    use crate::{Clock, Executor, ManualClock, Stats, TaskHandle, TaskState, Tick};
 
     const HOUR: Duration = Duration::from_secs(3600);
 
@@ -421,6 +426,22 @@ mod tests {
             assert_eq!(counts(&pool), (0, cancelled));
             pool.close().unwrap();
         }
+    }
+
+    #[test]
+    fn nobody_looks_out_for_what_was_cancelled_in_the_inbox() {
+        let clock = ManualClock::new();
+        let executor = pool(&clock);
+        let pool = executor.pool();
+        // It is watched for, so that the next may be left in the inbox.
+        let first = executor.schedule(HOUR, || ()).unwrap();
+        clock.wait_until_idle();
+        let tasks = [2, 3].map(|hours| executor.schedule(hours * HOUR, || ()).unwrap());
+        assert_eq!(pool.core.earliest(), clock.now().after(2 * HOUR), "they are in the inbox");
+        let cancelled = tasks.map(|task| (task.cancel(), pool.core.earliest() < Tick::MAX));
+        assert_eq!(cancelled, [(true, true), (true, false)]);
+        assert!(first.cancel());
+        executor.close().unwrap();
     }
 
     /// A worker that goes from task to task does not look into the inbox: it finds the task cancelled.

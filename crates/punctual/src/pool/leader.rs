@@ -17,8 +17,8 @@
 //! # Invariants
 //! 1. A thread is listed once, as leader or as follower, exactly while it waits and has not been called.
 //! 2. The leader waits no longer than until the deadline it was installed with.
-//! 3. `called` counts the threads that were called and have not come back: each of them will look at the queue
-//!    before it waits again.
+//! 3. `called` counts the threads that were called and have not come back, and those that are awake for a moment without
+//!    having been called: each of them will look at the queue before it waits again.
 //! 4. If the queue is not empty and a thread is listed, then there is a leader whose deadline is not after the
 //!    earliest, or `called` is not zero. The owner keeps this by three rules: *insert* calls when the new entry
 //!    is the earliest; *take* and *leave* hand on ([`Waiting::hand_on`]); *wait* leads if nobody does so early
@@ -108,6 +108,16 @@ impl Waiting {
         }
     }
 
+    /// The thread does something short of its own, and then looks at the queue: it counts as called until it
+    /// [has](Self::has_looked).
+    pub(crate) fn will_look(&mut self) {
+        self.called += 1;
+    }
+
+    pub(crate) fn has_looked(&mut self) {
+        self.called -= 1;
+    }
+
     /// Somebody for an entry that is due now and has just become the earliest.
     #[must_use]
     pub(crate) fn call_for_due(&mut self) -> Option<Arc<Parker>> {
@@ -144,5 +154,23 @@ impl Waiting {
         all.extend(self.leader.take().map(|leader| leader.parker));
         self.called += all.len();
         all
+    }
+}
+
+#[cfg(all(test, not(punctual_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_will_look_is_enough_and_nobody_else_is_called() {
+        let (mut waiting, parker) = (Waiting::default(), Parker::current());
+        waiting.follow(&parker);
+        waiting.will_look();
+        assert!(waiting.call_for_due().is_none() && waiting.call_to_lead().is_none());
+        assert!(waiting.hand_on(Some(Tick::ZERO), Tick::ZERO).is_none());
+        assert_eq!(waiting.looks_round(), Some(Tick::ZERO), "at once");
+        waiting.has_looked();
+        assert_eq!(waiting.looks_round(), None, "the other waits for a call");
+        assert!(waiting.call_for_due().is_some());
     }
 }

@@ -8,9 +8,11 @@
 //!
 //! Before it waits it lets the queue bring near what will be due ([`TimerQueue::tend_ahead`]), a little at a time and only
 //! while nothing is due: left to the runs themselves that is as much at once as a hundred thousand tasks a second leave no
-//! time for, and they would be late by tens of milliseconds.
+//! time for, and they would be late by tens of milliseconds. One worker at a time does so, and whoever submits something
+//! meanwhile finds somebody on its way ([`Waiting`] counts it as called): no other thread is woken or started for that.
 //!
 //! [`TimerQueue::tend_ahead`]: punctual_engine::TimerQueue::tend_ahead
+//! [`Waiting`]: super::leader::Waiting
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -119,11 +121,21 @@ impl Worker<'_> {
                     let _ = pool.act(then);
                     return Some((task, turn, now));
                 }
-                // Not before what can be done now is done: later there may be less time.
-                Step::Wait { .. } if core.queue.tend_ahead() => {
+                // What it has run may take its time to be dropped: meanwhile this worker is nobody to count on.
+                Step::Wait { .. } if core.may_tend() && finished.is_some() => {
                     settle(gate, &core);
                     drop(core);
+                    pool.discard(finished.take());
                     core = pool.core.lock_alone();
+                }
+                // Not before what can be done now is done: later there may be less time.
+                Step::Wait { .. } if core.may_tend() => {
+                    core.begin_to_tend();
+                    settle(gate, &core);
+                    core.queue.tend_ahead();
+                    drop(core);
+                    core = pool.core.lock_alone();
+                    core.end_tending();
                 }
                 Step::Wait { until, kept } => {
                     core.enlist(&self.parker);
