@@ -9,6 +9,7 @@
 //! pools have no observer. Then there is one way through all this that is short ([`Cell::perform_bare`]), and whatever
 //! else happens on it, a panic or a cancel, goes on with the general one.
 
+use std::mem::needs_drop;
 use std::sync::Arc;
 
 use punctual_engine::Tick;
@@ -99,7 +100,7 @@ where
             Ok(Some(value)) if body.is_none() => {
                 (run.count)();
                 match self.succeed(value) {
-                    Ok(()) => Ended::Finished,
+                    Ok(()) => self.finished(false, run),
                     Err(late) => self.too_late(Ok(late), None, run),
                 }
             }
@@ -129,14 +130,28 @@ where
         (run.count)();
         let outcome = outcome.and_then(|value| value.ok_or(TaskError::Abandoned(Abandoned::Dropped)));
         let report = outcome.as_ref().err().and_then(|error| self.report(error, run));
+        let failed = outcome.is_err();
         match self.complete(outcome) {
             Ok(()) => {
                 // Of a periodic task it is said now; of another when nobody has read it.
                 drop(report);
-                Ended::Finished
+                self.finished(failed, run)
             }
             Err(late) => self.too_late(late, report, run),
         }
+    }
+
+    /// What nobody can ask for any more goes with the run, value or report: later the worker has the next task in hand,
+    /// which would wait for a destructor that takes its time.
+    #[inline]
+    fn finished(&self, failed: bool, run: &Run<'_>) -> Ended {
+        if (failed || needs_drop::<T>()) && self.header().is_unshared() {
+            match failed {
+                true => drop(self.take_unread()),
+                false => run.contain(Place::Destructor, unwind::discard(self.take())),
+            }
+        }
+        Ended::Finished
     }
 
     /// Cancelled while it ran: nobody may have the value, or can learn of a failure.

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use punctual::{
     Decoration, Executor, FutureTask, Keep, Leftover, ManualClock, Observer, OnCancel, Panic, Place,
-    TaskHandle, TaskInfo, TaskState,
+    TaskContext, TaskHandle, TaskInfo, TaskState,
 };
 
-use crate::support::{Counter, Gate, HOUR, Log, eventually, finish, manual};
+use crate::support::{Counter, Gate, HOUR, Log, STEP, block_worker, eventually, finish, manual};
 
 const POLICIES: [OnCancel; 2] = [OnCancel::Remove, OnCancel::KeepUntilDue];
 
@@ -353,5 +353,47 @@ fn a_payload_whose_destructor_panics_is_contained() {
     assert_eq!(behind.join().unwrap(), worker);
     clock.wait_until_idle();
     assert_eq!(drops.get(), 3);
+    finish(&pool);
+}
+
+/// While the destructor of a value that nobody wants takes its time, no task waits in the hands of that worker.
+#[test]
+fn a_value_that_nobody_wants_is_dropped_before_the_next_task_is_taken() {
+    let (pool, clock) = manual(2);
+    let (held, busy) = (Gate::new(), Gate::new());
+    let inner = busy.clone();
+    let other = pool.submit(move || inner.pass()).unwrap();
+    busy.await_arrivals(1);
+    let drops = held.clone();
+    // Queued before the next, so that one worker comes from one to the other.
+    let detached = pool.schedule(STEP, move || OnDrop(Box::new(move || drops.pass()))).unwrap();
+    let open = held.clone();
+    let next = pool.schedule(STEP, move || open.open()).unwrap();
+    drop(detached);
+    clock.jump(STEP);
+    held.await_arrivals(1);
+    busy.open();
+    next.join().unwrap();
+    other.join().unwrap();
+    finish(&pool);
+}
+
+/// So is the failure that nobody can read told before it.
+#[test]
+fn a_failure_that_nobody_can_read_is_told_by_its_own_task() {
+    let told = Log::new();
+    let sink = told.clone();
+    let builder = Executor::builder().core_threads(1).clock(ManualClock::new());
+    let pool = builder.unobserved(move |_| sink.add(TaskContext::current().id())).build().unwrap();
+    let gate = Gate::new();
+    let first = block_worker(&pool, &gate);
+    let failing = pool.submit(|| panic!("on purpose")).unwrap();
+    let id = failing.id();
+    drop::<TaskHandle<()>>(failing);
+    let last = pool.submit(|| ()).unwrap();
+    gate.open();
+    first.join().unwrap();
+    last.join().unwrap();
+    assert_eq!(told.entries(), [Some(id)]);
     finish(&pool);
 }

@@ -230,6 +230,12 @@ impl Header {
 
     // ---- what can be read at any time
 
+    /// Whether there is one reference alone, so that nobody can ask for the outcome.
+    #[inline]
+    pub(crate) fn is_unshared(&self) -> bool {
+        self.count.is_one()
+    }
+
     pub(crate) fn state(&self) -> TaskState {
         self.phase().state()
     }
