@@ -210,15 +210,18 @@ impl Core {
     /// Queues what has come out of the inbox.
     pub(super) fn sort_in(&mut self) {
         let mut letters = std::mem::take(&mut self.letters);
-        for (place, Letter { deadline, number, task }) in letters.drain(..).enumerate() {
-            // As many as may share a step of the upkeep.
-            if place % 64 == 63 {
-                self.queue.upkeep();
+        loop {
+            // As many as may share a step of the upkeep: usually all.
+            let most = letters.len().min(64);
+            for Letter { deadline, number, task } in letters.drain(..most) {
+                self.enter(task, deadline, number, deadline);
             }
-            self.enter(task, deadline, number, deadline);
+            self.queue.upkeep();
+            if letters.is_empty() {
+                break;
+            }
         }
         self.letters = letters;
-        self.queue.upkeep();
     }
 
     /// Whether a worker is to take the first task of the queue, with nothing else to decide: the earliest that was
