@@ -18,7 +18,8 @@
 //! What is compared and moved are *stamps*: deadline, number and key, 24 bytes that need no look at the value.
 //! The few earliest are in the *front*, sorted, and served from its end. Behind it are *leaves*: small unsorted
 //! piles, each for a range of orders that begins at its bound. The [`index`] finds the leaf of an order. These are
-//! the *near* entries, some thousands and between a 32nd and a quarter of all. The rest, above the *limit*, is
+//! the *near* entries, some thousands (up to 130,000 where they are brought ahead of time) and between a 32nd and a quarter of
+//! all. The rest, above the *limit*, is
 //! [`far`]: in leaves too, but in no order at all, and a new one is put at the end of the last. As near entries leave,
 //! the earliest of the far ones are [`sift`]ed out, a little in every call.
 //!
@@ -416,7 +417,9 @@ impl<T> TimerQueue<T> {
         self.tend();
     }
 
-    /// From which deadline on cancels are all alike to the queue: no upkeep of its own is due for each of them.
+    /// From which deadline on cancels are all alike to the queue: no upkeep of its own is due for each of them. For whoever
+    /// gathers keys for [`cancel_each`](Self::cancel_each).
+    #[doc(hidden)]
     #[must_use]
     pub fn calm_from(&self) -> Tick {
         if self.far.live == 0 {
