@@ -363,6 +363,8 @@ DECLARE
     lowest bigint;
     alone boolean;
     first_fence bigint;
+    -- Nobody need look at the lines: it claims what was seen, and no queue is paused or limited.
+    by_ticket boolean := false;
 BEGIN
     SELECT n.until, n.ctid INTO lease_until, my_tid FROM punctual.node n
     WHERE n.ctid = here AND n.id = me AND n.xmin::text::bigint = wrote & 4294967295 FOR UPDATE;
@@ -410,9 +412,10 @@ BEGIN
         END IF;
     END IF;
 
-    IF lease_until > at_moment AND sweep = 0 AND cardinality(claim_ids) > 0 AND NOT EXISTS (
-        SELECT FROM punctual.queue q WHERE q.paused_at IS NOT NULL OR q.most IS NOT NULL) THEN
-        -- Nobody need look at the lines.
+    IF lease_until > at_moment AND sweep = 0 AND cardinality(claim_ids) > 0 THEN
+        by_ticket := NOT EXISTS (SELECT FROM punctual.queue q WHERE q.paused_at IS NOT NULL OR q.most IS NOT NULL);
+    END IF;
+    IF by_ticket THEN
         SELECT array_agg(c.tid ORDER BY c.place), array_agg(c.id),
             array_agg(c.line) FILTER (WHERE c.new), array_agg(c.queue) FILTER (WHERE c.new),
             array_agg(c.kind) FILTER (WHERE c.new), array_agg(c.lane) FILTER (WHERE c.new)
