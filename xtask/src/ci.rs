@@ -2,7 +2,7 @@
 
 use crate::step::{self, Step};
 use crate::workspace::Workspace;
-use crate::{catalogue, count, differential, docs, engine, features, lint, loom, sanitize, test};
+use crate::{catalogue, count, differential, docs, engine, features, kits, lint, loom, sanitize, test};
 use std::process::ExitCode;
 
 /// Every step, in the order in which they run.
@@ -14,6 +14,7 @@ pub(crate) fn steps() -> impl Iterator<Item = &'static Step> {
         features::STEPS,
         docs::STEPS,
         test::STEPS,
+        kits::STEPS,
         count::STEPS,
         loom::STEPS,
         differential::STEPS,

@@ -10,5 +10,8 @@ pub(crate) const STEPS: &[Step] = &[Step {
 }];
 
 fn docs(workspace: &Workspace) -> Outcome {
-    workspace.cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").run()
+    workspace
+        .cargo(&["doc", "--workspace", "--all-features", "--no-deps"])
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .run()
 }

@@ -13,6 +13,7 @@ mod docs;
 mod engine;
 mod features;
 mod json;
+mod kits;
 mod lint;
 mod loom;
 mod process;

@@ -124,7 +124,7 @@ impl Postgres {
         let programs = find_programs("initdb").unwrap_or_else(|| {
             panic!(
                 "no PostgreSQL found: neither initdb on the path nor /usr/lib/postgresql/*/bin; \
-                 install it (Debian: apt-get install postgresql), or let PUNCTUAL_TEST_PG be the URL of a server"
+                 install it (Debian: apt-get install postgresql)"
             )
         });
         let user = User::unprivileged();
