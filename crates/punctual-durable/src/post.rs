@@ -8,7 +8,10 @@
 //! 1. `busy` is set exactly while a task has been asked for or runs; it is cleared only under the lock that shows the
 //!    list empty. So nothing posted is left lying.
 //! 2. Every receipt resolves, see `promise.rs`.
-//! 3. A batch that the store refuses is sent one by one: nobody suffers for another's job.
+//! 3. A batch in which the store finds fault with a job is sent one by one: nobody suffers for another's job.
+//! 4. Nothing is sent again that may have been kept. Faults of a job (invalid, conflict) are found before anything is
+//!    kept; any other error may come after the commit, when the connection broke or the answer could not be read, and is
+//!    told to everybody in the batch. Only they can know whether a second job would hurt.
 //!
 //! # Locks
 //! The list, and one for each receipt; neither is held while the other is, nor while the store or a pool is called.
@@ -103,10 +106,11 @@ fn deliver(batch: Vec<(NewJob, Promise<Enqueued>)>, client: &Client) {
         Ok(answers) => {
             promises.into_iter().zip(answers).for_each(|(promise, answer)| promise.keep(Ok(answer)))
         }
-        Err(error) if jobs.len() == 1 => {
+        // By 4.
+        Err(error) if jobs.len() == 1 || !(error.is_conflict() || error.is_invalid()) => {
             promises.into_iter().for_each(|promise| promise.keep(Err(error.copy())))
         }
-        // By 3. A store that is down says so to each of them.
+        // By 3.
         Err(_) => {
             for (job, promise) in jobs.into_iter().zip(promises) {
                 let answer = send(client, vec![job]).and_then(|mut answers| {

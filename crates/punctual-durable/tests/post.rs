@@ -1,15 +1,21 @@
 //! Jobs that are posted: receipts, batches, and what goes wrong.
 
+mod delegate;
+
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use punctual::ManualClock;
 use punctual_durable::{
-    Done, Enqueued, Filter, JobContext, Jobs, KindOptions, MemoryStore, NewJob, OnConflict, Receipt, Store,
+    Done, Enqueued, Error, Filter, JobContext, Jobs, KindOptions, MemoryStore, NewJob, OnConflict, Receipt,
+    Result, Store,
 };
+
+use crate::delegate::delegate;
 
 fn jobs(clock: &ManualClock) -> (Jobs, Arc<MemoryStore>) {
     let store = Arc::new(MemoryStore::with_time(clock.clone()));
@@ -50,6 +56,54 @@ fn nobody_suffers_for_the_job_of_another() {
     }
     assert_eq!(store.find(&Filter::new()).unwrap().len(), 34);
     assert!(jobs.enqueue("no kind has texts").post().join().unwrap_err().is_invalid());
+}
+
+/// Keeps what it is given, says how much that is, and answers what it is told, or, if nobody tells it any more, the truth.
+#[derive(Debug)]
+struct Unsure {
+    store: Arc<MemoryStore>,
+    given: Sender<usize>,
+    answers: Mutex<Receiver<Option<Error>>>,
+}
+
+impl Store for Unsure {
+    delegate! { now on_news tell_news cancel reschedule retry purge trim set_queue save_schedule set_schedule schedules due_schedules fire job find failures log queues lines upcoming tallies errors check identity import leave renew peek exchange rescue }
+
+    fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
+        self.given.send(jobs.len()).unwrap();
+        let answer = self.store.enqueue(jobs);
+        match self.answers.lock().unwrap().recv().ok().flatten() {
+            Some(error) => Err(error),
+            None => answer,
+        }
+    }
+}
+
+/// Which errors say that nothing was kept? Those that find fault with a job. All others may come after the commit: the
+/// connection broke, the answer made no sense, the store panicked.
+#[test]
+fn a_batch_that_may_have_been_kept_is_not_sent_again() {
+    for error in [Error::transient("the line went dead"), Error::broken("gibberish"), Error::closed("over")] {
+        let store = Arc::new(MemoryStore::with_time(ManualClock::new()));
+        let (given, batches) = channel();
+        let (answer, answers) = channel();
+        let unsure = Arc::new(Unsure { store: store.clone(), given, answers: Mutex::new(answers) });
+        let jobs = Jobs::on(unsure).declare::<u32>("number", KindOptions::new()).start().unwrap();
+        let first = jobs.enqueue(0_u32).post();
+        assert_eq!(batches.recv().unwrap(), 1);
+        // While that one is on its way, these become one batch.
+        let receipts = [1_u32, 2].map(|n| jobs.enqueue(n).post());
+        answer.send(None).unwrap();
+        first.join().unwrap();
+        assert_eq!(batches.recv().unwrap(), 2);
+        let told = error.to_string();
+        answer.send(Some(error)).unwrap();
+        drop(answer);
+        for receipt in receipts {
+            assert_eq!(receipt.join().unwrap_err().to_string(), told);
+        }
+        assert_eq!(store.find(&Filter::new()).unwrap().len(), 3);
+    }
 }
 
 struct Count(AtomicU32);
