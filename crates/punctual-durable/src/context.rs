@@ -43,6 +43,10 @@ impl JobContext {
         &self.0.job
     }
 
+    pub(crate) fn signal(&self) -> &Signal {
+        &self.0.signal
+    }
+
     /// The id of the job: the same for every attempt, so it can serve as a key to do things once.
     #[must_use]
     pub fn id(&self) -> JobId {

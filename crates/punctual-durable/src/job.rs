@@ -116,7 +116,7 @@ pub enum OnLost {
     /// is run at least once.
     #[default]
     Rerun,
-    /// It is dead. With one attempt, a job is run at most once.
+    /// It is dead. With one attempt, a job is run at most once. An attempt that a shutdown stopped counts.
     Fail,
 }
 

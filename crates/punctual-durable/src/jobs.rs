@@ -95,10 +95,10 @@ impl Jobs {
     ///
     /// Nothing more is claimed; jobs that were claimed and have not begun are given back. Handlers that run have
     /// `patience` to end; then they are [asked to stop](JobContext::stopped), and have as long again. What fails
-    /// because it was asked to stop is given back, and the attempt does not count. Everything that has ended is
-    /// recorded. Whoever still waits for an [outcome](Client::outcome) is told that it did not come. Says how many
-    /// handlers heeded none of it: as long as the process lives they go on, and when they end
-    /// they are recorded; if it ends before, their jobs count as lost.
+    /// because it was asked to stop is given back, and the attempt does not count, except for jobs that must not be run
+    /// again when they are [lost](crate::OnLost::Fail). Everything that has ended is recorded. Whoever still waits for an
+    /// [outcome](Client::outcome) is told that it did not come. Says how many handlers heeded none of it: as long as the
+    /// process lives they go on, and when they end they are recorded; if it ends before, their jobs count as lost.
     ///
     /// # Errors
     /// If the store fails to the last: what could not be recorded is run again.

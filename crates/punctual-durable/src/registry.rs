@@ -84,7 +84,7 @@ impl KindOptions {
         self
     }
 
-    /// At most once: one attempt, and none if the node dies.
+    /// At most once: one attempt, and no other, be it that the node dies or is shut down meanwhile.
     pub fn at_most_once(self) -> Self {
         self.max_attempts(1).on_lost(OnLost::Fail)
     }

@@ -4,6 +4,9 @@
 //! 1. Every attempt reports exactly once: if it is dropped without having run (refused by the pool, taken out of its
 //!    queue, too late for its lease) the drop reports that the job is given back.
 //! 2. The handler is called only while the store's clock shows the due time or later, and the lease is valid.
+//! 3. An attempt whose handler has been called is given back, uncharged, only if the job may be run again when it is lost
+//!    ([`OnLost::Rerun`]). Otherwise it counts, however it was stopped: so handlers are called at most `max_attempts`
+//!    times.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +16,7 @@ use std::time::Duration;
 use super::flight::{self, Flight};
 use super::{Node, Outgoing};
 use crate::context::JobContext;
-use crate::job::{JobRecord, NewJob};
+use crate::job::{JobRecord, NewJob, OnLost};
 use crate::journal;
 use crate::outcome::{JobError, Outcome, Then};
 use crate::registry::{Answer, Run};
@@ -95,7 +98,7 @@ impl Attempt {
         backoff: Backoff,
         run: (Duration, Duration),
     ) {
-        let verdict = judge(answer, self.signal.raised(), backoff, context.attempt());
+        let verdict = judge(answer, self.signal.raised(), backoff, context.job());
         self.report(verdict, context.take_follow_ups(), Some(run));
     }
 
@@ -113,22 +116,24 @@ impl Drop for Attempt {
     }
 }
 
-/// What the answer of a handler means. A handler that was asked to stop, and failed, did what it was asked.
-fn judge(result: Answer, stop: Option<Stop>, backoff: Backoff, attempt: u32) -> Verdict {
+/// What the answer of a handler means. A handler that was asked to stop, and failed, did what it was asked; unless it says
+/// what is to be done about the failure, for then it knows better.
+fn judge(result: Answer, stop: Option<Stop>, backoff: Backoff, job: &JobRecord) -> Verdict {
     let error = match result {
         Ok(Outcome::Done) => return Verdict::Done,
         Ok(Outcome::Discard(reason)) => return Verdict::Discard { reason: shorten(reason) },
         Ok(Outcome::Snooze(after)) => return Verdict::Snooze { after },
         Err(error) => error,
     };
+    let retry = |after| Verdict::Retry { after, error: shorten(error.to_string()) };
     match (stop, error.then()) {
         (Some(Stop::Cancelled), _) => Verdict::Cancelled,
-        (Some(Stop::Shutdown), _) => Verdict::Release,
         (_, Then::Give) => Verdict::Fail { error: shorten(error.to_string()) },
-        (_, Then::After(after)) => Verdict::Retry { after, error: shorten(error.to_string()) },
-        (_, Then::Backoff) => {
-            Verdict::Retry { after: backoff.wait(attempt), error: shorten(error.to_string()) }
-        }
+        (_, Then::After(after)) => retry(after),
+        (Some(Stop::Shutdown), Then::Backoff) if job.limits.on_lost == OnLost::Rerun => Verdict::Release,
+        // By 3.
+        (Some(Stop::Shutdown), Then::Backoff) => retry(Duration::ZERO),
+        (_, Then::Backoff) => retry(backoff.wait(job.attempt)),
     }
 }
 
@@ -152,21 +157,35 @@ pub(crate) fn message(panic: Box<dyn Any + Send>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::{JobId, Limits};
+    use crate::time::Timestamp;
 
     #[test]
     fn a_verdict_says_what_the_handler_meant() {
         let backoff = Backoff::fixed(Duration::from_secs(7));
-        let judge = |result, stop| judge(result, stop, backoff, 1);
+        let job = |on_lost| {
+            let limits = Limits { on_lost, ..Limits::default() };
+            let job = NewJob { limits, ..NewJob::new("k", "{}") };
+            JobRecord { attempt: 1, ..JobRecord::accepted(JobId::from_i64(1), job, Timestamp::EPOCH) }
+        };
+        let judge = |result, stop| judge(result, stop, backoff, &job(OnLost::Rerun));
         let failed = || Err(JobError::from("no"));
+        let permanent = || Err(JobError::permanent("no"));
+        let later = || Err(JobError::from("no").retry_after(Duration::from_secs(9)));
         let retry = |seconds| Verdict::Retry { after: Duration::from_secs(seconds), error: "no".to_owned() };
+        let fail = Verdict::Fail { error: "no".to_owned() };
         assert_eq!(judge(Ok(Outcome::Done), Some(Stop::Cancelled)), Verdict::Done, "it was quicker");
         assert_eq!(judge(failed(), None), retry(7));
         assert_eq!(judge(failed(), Some(Stop::TimedOut)), retry(7));
         assert_eq!(judge(failed(), Some(Stop::Cancelled)), Verdict::Cancelled);
         assert_eq!(judge(failed(), Some(Stop::Shutdown)), Verdict::Release, "it is not charged");
-        let later = Err(JobError::from("no").retry_after(Duration::from_secs(9)));
-        assert_eq!(judge(later, None), retry(9));
-        assert_eq!(judge(Err(JobError::permanent("no")), None), Verdict::Fail { error: "no".to_owned() });
+        let once = super::judge(failed(), Some(Stop::Shutdown), backoff, &job(OnLost::Fail));
+        assert_eq!(once, retry(0), "it is, by 3");
+        for stop in [None, Some(Stop::TimedOut), Some(Stop::Shutdown)] {
+            assert_eq!(judge(later(), stop), retry(9));
+            assert_eq!(judge(permanent(), stop), fail);
+        }
+        assert_eq!(judge(permanent(), Some(Stop::Cancelled)), Verdict::Cancelled);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::front::{Plan, Room};
 use super::{COUNT_EVERY, MOST_REPORTS, Node, Outgoing, Phase, State, panic_message};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::job::JobState;
+use crate::job::{JobState, OnLost};
 use crate::journal::Update;
 use crate::store::{Exchange, Exchanged, Recorded, Report, Ticket, Verdict};
 use crate::tally::Ending;
@@ -104,9 +104,18 @@ impl Node {
                 state.counter.untold();
             }
         } else if updates.is_empty() && !counts {
-            if let [_] = sent.as_slice() {
-                // This very report cannot be recorded. Its job is disowned, and run again.
-                given_up = sent.pop();
+            // This very report cannot be recorded.
+            match sent.as_mut_slice() {
+                // Disowned, its job would be run again: so the least is said of it that ends it, once.
+                [out] if out.run.is_some() && out.job.limits.on_lost == OnLost::Fail => {
+                    out.verdict =
+                        Verdict::Fail { error: format!("what became of it could not be recorded: {error}") };
+                    out.follow_ups.clear();
+                    out.run = None;
+                }
+                // Its job is disowned, and run again.
+                [_] => given_up = sent.pop(),
+                _ => {}
             }
             state.batch = (sent.len() / 2).max(1);
         }

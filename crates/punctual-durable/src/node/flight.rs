@@ -9,7 +9,7 @@
 //! - It is asked to stop, and its kind is not cooperative: the node interrupts its task, which drops the future where it
 //!   waits. A cooperative one is woken if it listens, and goes on.
 //! - Nobody can wake it any more: the pool drops it, see `Scheduler::spawn`. That is a failure.
-//! - The pool goes away: then the job is given back.
+//! - The pool goes away: that is a shutdown, as if it had been asked to stop.
 //!
 //! # Invariants
 //! 1. A flight reports exactly once, be it dropped: by 1 of `attempt.rs`, and by its own drop.
@@ -30,6 +30,7 @@ use crate::context::JobContext;
 use crate::outcome::{JobError, Outcome};
 use crate::registry::{Answer, Coming};
 use crate::retry::Backoff;
+use crate::signal::Stop;
 
 pub(super) struct Flight {
     /// `None` once it is over.
@@ -102,14 +103,15 @@ impl Drop for Flight {
         if self.attempt.is_none() {
             return;
         }
-        let stop = self.context.stopped();
-        let ending = !matches!(self.node.lock().phase, Phase::Active | Phase::Standby);
-        match stop {
-            Some(stop) => self.land(Err(stop.into())),
-            // The attempt is given back as it is dropped.
-            None if ending => drop(self.future.take()),
-            None => self.land(Err("the handler waits for something that can never happen".into())),
+        if !matches!(self.node.lock().phase, Phase::Active | Phase::Standby) {
+            // Unless there was another reason before.
+            self.context.signal().raise(Stop::Shutdown);
         }
+        let why = self.context.stopped().map_or_else(
+            || JobError::from("the handler waits for something that can never happen"),
+            JobError::from,
+        );
+        self.land(Err(why));
     }
 }
 

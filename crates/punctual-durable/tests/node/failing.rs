@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use punctual::ManualClock;
 use punctual_durable::{
-    Done, Enqueued, Error, Event, Exchange, Filter, JobContext, JobId, JobState, MemoryStore, NewJob, NodeId,
-    Stop, Store, TimeSource, Timestamp,
+    Done, Enqueued, Error, Event, Exchange, Filter, JobContext, JobId, JobState, KindOptions, MemoryStore,
+    NewJob, NodeId, Stop, Store, TimeSource, Timestamp,
 };
 
 use crate::bench::{Bench, Mail, SECOND, gated, mail, recorder};
@@ -189,6 +189,28 @@ fn one_report_that_can_never_be_recorded_does_not_hold_up_the_others() {
         assert_eq!(bench.state(id), JobState::Done, "given up once, then run again");
     }
     assert_eq!(runs.load(Ordering::SeqCst), 2);
+    bench.end(jobs);
+}
+
+#[test]
+fn a_job_that_may_run_once_is_dead_if_its_outcome_can_never_be_recorded() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let runs = Arc::new(AtomicU32::new(0));
+    let count = runs.clone();
+    let handler = move |_: Mail, _: &JobContext| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Err("poison".into())
+    };
+    let once = KindOptions::new().at_most_once();
+    let jobs = bench.on(flaky.clone()).handle_with("mail", once, handler).start().unwrap();
+    flaky.refuse_what_says("poison");
+    let id = jobs.enqueue(mail("a")).send().unwrap().id();
+    bench.clock.advance(60 * SECOND);
+    let record = bench.store.job(id).unwrap().unwrap();
+    assert_eq!((record.state, runs.load(Ordering::SeqCst)), (JobState::Dead, 1));
+    let note = record.note.unwrap();
+    assert!(note.contains("could not be recorded: there is something"), "{note}");
     bench.end(jobs);
 }
 

@@ -1,7 +1,7 @@
 //! How one job is stopped, and how a node is.
 
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use punctual_durable::{
@@ -132,6 +132,56 @@ fn a_shutdown_asks_what_runs_to_stop_and_does_not_charge_the_attempt() {
     let record = client.job(id).unwrap().unwrap();
     assert_eq!((record.state, record.attempt, record.note), (JobState::Scheduled, 0, None));
     assert!(client.enqueue_as("mail", mail("b")).send().is_ok(), "the client goes on");
+}
+
+/// A rerun would be one too many. What has not begun is another matter.
+#[test]
+fn a_shutdown_is_no_reason_to_run_a_job_more_often_than_it_may() {
+    let bench = Bench::new();
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let start = || {
+        let (sync, later) = (calls.clone(), calls.clone());
+        let sync = move |mail: Mail, cx: &JobContext| {
+            sync.lock().unwrap().push((mail.to, cx.attempt()));
+            cx.sleep(100 * HOUR)?;
+            Ok(Done)
+        };
+        let later = move |mail: Mail, cx: JobContext| {
+            later.lock().unwrap().push((mail.to, cx.attempt()));
+            async move {
+                cx.sleep_async(100 * HOUR).await?;
+                Ok(Done)
+            }
+        };
+        let once = || KindOptions::new().at_most_once();
+        let jobs = bench.jobs().concurrency(9).handle_with("once", once(), sync.clone());
+        let jobs = jobs.handle_async_with("async", once(), later.clone());
+        jobs.handle_with("twice", once().max_attempts(2), sync).handle_async("again", later).start().unwrap()
+    };
+    let mut jobs = start();
+    let kinds = ["once", "async", "twice", "again"];
+    let ids = kinds.map(|kind| jobs.enqueue_as(kind, mail(kind)).send().unwrap().id());
+    let waits = jobs.enqueue_as("once", mail("waits")).after(HOUR).send().unwrap().id();
+    bench.clock.wait_until_idle();
+    for _ in 0..3 {
+        jobs.shutdown(Duration::ZERO).unwrap();
+        // Those that are not cooperative may need a moment.
+        bench.clock.wait_until_idle();
+        jobs = start();
+        bench.clock.wait_until_idle();
+    }
+    let mut calls = std::mem::take(&mut *calls.lock().unwrap());
+    calls.sort_unstable();
+    let expected =
+        [("again", 1); 4].into_iter().chain([("async", 1), ("once", 1), ("twice", 1), ("twice", 2)]);
+    assert_eq!(calls, expected.map(|(to, attempt)| (to.to_owned(), attempt)).collect::<Vec<_>>());
+    for id in &ids[..3] {
+        let record = bench.store.job(*id).unwrap().unwrap();
+        let told = Some("the node is shutting down".to_owned());
+        assert_eq!((record.state, record.note), (JobState::Dead, told), "{}", record.kind);
+    }
+    assert_eq!(bench.state(waits), JobState::Scheduled);
+    bench.end(jobs);
 }
 
 #[test]
