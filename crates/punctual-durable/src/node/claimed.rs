@@ -36,6 +36,7 @@ impl Node {
             let early = !wait.is_zero();
             let held = Held {
                 fence: job.fence,
+                term: state.lease.term(),
                 since: now.after(wait),
                 early,
                 signal: Arc::clone(&signal),
@@ -156,10 +157,11 @@ impl Node {
     pub(super) fn may_start(&self, id: JobId, fence: Fence) -> bool {
         let now = self.now();
         let mut state = self.lock();
-        let held = state.held.get_mut(&id).filter(|held| held.fence == fence);
-        let was_early = held.is_some_and(|held| std::mem::take(&mut held.early));
+        let Some(held) = state.held.get_mut(&id).filter(|held| held.fence == fence) else { return false };
+        let (term, was_early) = (held.term, std::mem::take(&mut held.early));
         state.early -= usize::from(was_early);
-        matches!(state.phase, Phase::Active | Phase::Draining) && state.lease.is_valid(now)
+        let active = matches!(state.phase, Phase::Active | Phase::Draining);
+        active && state.lease.is_valid(now) && state.lease.term() == term
     }
 
     pub(super) fn handler(&self, kind: &str) -> Option<(Run, &KindOptions)> {

@@ -18,7 +18,7 @@
 //!    store has answered.
 //! 2. *Reports are not lost.* An exchange that fails puts its reports back; they may be sent again (invariant 7 of the
 //!    store). What that exchange may have claimed unheard is disowned by the next one.
-//! 3. *Nothing starts without a lease,* see `lease.rs`.
+//! 3. *Nothing starts without a lease,* nor under another one than it was claimed under; see `lease.rs`.
 //! 4. *No more is claimed than there is room for:* threads, as many async handlers under way as are allowed beyond
 //!    them (`flight.rs`), and some more (at most [`MOST_AHEAD`], see `pace.rs`), so that workers do not wait for the
 //!    store while jobs are short. Those that wait for their instant need no thread yet, and leave room for what is due
@@ -195,6 +195,8 @@ enum Phase {
 
 struct Held {
     fence: Fence,
+    /// The term of the lease that it was claimed in.
+    term: u64,
     /// Since when it could have begun.
     since: Tick,
     /// Whether it still waits for its instant.
@@ -458,9 +460,10 @@ impl Node {
     fn renew(&self, sent: Tick) -> Result<()> {
         let length = self.lock().lease.length();
         let renewal = self.store.renew(self.id, length)?;
+        let now = self.now();
         let mut state = self.lock();
         match renewal.tenure {
-            Tenure::Active => state.lease.granted(sent),
+            Tenure::Active => state.lease.granted(sent, now),
             Tenure::Standby => state.lease.refused(sent, self.settings.poll),
         }
         let news = state.tenure.replace(renewal.tenure) != Some(renewal.tenure);

@@ -1,8 +1,8 @@
 //! Stores that fail, nodes that go silent, clocks that are set.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use punctual::ManualClock;
@@ -11,7 +11,7 @@ use punctual_durable::{
     NewJob, NodeId, Stop, Store, TimeSource, Timestamp,
 };
 
-use crate::bench::{Bench, Mail, SECOND, gated, mail, recorder};
+use crate::bench::{Bench, HOUR, Mail, SECOND, gated, mail, recorder};
 use crate::flaky::Flaky;
 
 #[test]
@@ -252,6 +252,58 @@ fn a_claimed_job_is_given_back_if_the_lease_lapses_before_it_starts() {
     assert_eq!(calls.try_iter().count(), 1);
     let record = store.job(id).unwrap().unwrap();
     assert_eq!((record.state, record.attempt, record.crashes), (JobState::Done, 1, 0));
+    jobs.shutdown(Duration::ZERO).unwrap();
+}
+
+/// A lease that is valid now says nothing of a claim from before it lapsed.
+#[test]
+fn a_job_claimed_under_a_lease_that_lapsed_does_not_start_under_the_next() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (begin, begun) = channel();
+    let (go_on, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let handler = move |_: Mail, cx: &JobContext| {
+        for _ in 0..2 {
+            begin.send(cx.id())?;
+            wait.lock().unwrap().recv()?;
+            cx.log("something to be told, so that the node is busy with that when the store is back");
+        }
+        Ok(Done)
+    };
+    let jobs = bench.on(flaky.clone()).concurrency(1).handle("mail", handler).start().unwrap();
+    let waits = jobs.enqueue(mail("a")).after(10 * SECOND).send().unwrap().id();
+    // It is claimed a few milliseconds before it is due; but then another one has the only worker.
+    bench.clock.advance(Duration::from_millis(9_998));
+    assert_eq!(bench.state(waits), JobState::Claimed);
+    let runs = jobs.enqueue(mail("b")).send().unwrap().id();
+    assert_eq!(begun.recv().unwrap(), runs);
+    flaky.fail_with(Some(|| Error::transient("unplugged")));
+    go_on.send(()).unwrap();
+    assert_eq!(begun.recv().unwrap(), runs);
+    bench.clock.jump(700 * SECOND);
+    let ghost = NodeId::random();
+    bench.store.renew(ghost, 1_000 * HOUR).unwrap();
+    assert_eq!(bench.store.rescue(ghost, 9).unwrap().len(), 2, "the lease was over at 600");
+    let kinds: Arc<[String]> = Arc::new(["mail".to_owned()]);
+    assert_eq!(bench.store.exchange(ghost, Exchange::new(kinds).sweep(2)).unwrap().claimed.len(), 2);
+    // The lease is granted again, and before the node gets round to anything else the worker is free.
+    let renewed = flaky.tell_renewals();
+    flaky.refuse_exchanges(true);
+    flaky.fail_with(None);
+    while renewed.try_recv().is_err() {
+        bench.clock.jump(SECOND);
+        std::thread::yield_now();
+    }
+    go_on.send(()).unwrap();
+    drop(go_on);
+    bench.clock.wait_until_idle();
+    assert_eq!(begun.try_iter().collect::<Vec<_>>(), [], "the ghost has it");
+    flaky.refuse_exchanges(false);
+    bench.clock.advance(10 * SECOND);
+    for id in [waits, runs] {
+        assert_eq!(bench.store.job(id).unwrap().unwrap().owner, Some(ghost));
+    }
     jobs.shutdown(Duration::ZERO).unwrap();
 }
 

@@ -24,6 +24,7 @@ struct Mood {
     refuse: Option<&'static str>,
     renewals: Option<Sender<()>>,
     no_renewals: bool,
+    no_exchanges: bool,
     /// Exchanges that asked for jobs, and all.
     claims: u32,
     exchanges: u32,
@@ -44,6 +45,10 @@ impl Flaky {
 
     pub(crate) fn refuse_renewals(&self, refuse: bool) {
         self.mood.lock().unwrap().no_renewals = refuse;
+    }
+
+    pub(crate) fn refuse_exchanges(&self, refuse: bool) {
+        self.mood.lock().unwrap().no_exchanges = refuse;
     }
 
     pub(crate) fn claims(&self) -> u32 {
@@ -92,6 +97,9 @@ impl Store for Flaky {
 
     fn exchange(&self, node: NodeId, exchange: Exchange) -> Result<Exchanged> {
         self.mood()?;
+        if self.mood.lock().unwrap().no_exchanges {
+            return Err(Error::transient("not now"));
+        }
         self.mood.lock().unwrap().exchanges += 1;
         if exchange.sweep > 0 || !exchange.claims.is_empty() {
             self.mood.lock().unwrap().claims += 1;
