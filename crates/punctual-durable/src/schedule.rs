@@ -13,6 +13,7 @@
 //!    *owed*: it becomes a job in the transaction in which the first is over.
 //! 3. A fixed delay has no next time while an occurrence is alive; it gets one in the transaction in which that is over.
 //! 4. The cost of firing does not depend on how long nobody did.
+//! 5. A change of what is run, or how, changes nothing about when: by that no occurrence is lost or happens again.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -235,6 +236,25 @@ impl NewSchedule {
             }
         }
     }
+
+    /// When a schedule that becomes this one at `now` goes on: the first of its times that is not before `from`.
+    fn first_from(&self, from: Timestamp, now: Timestamp) -> Option<Timestamp> {
+        let first = self.first(now)?;
+        if first >= from {
+            return Some(first);
+        }
+        match &self.cadence {
+            Cadence::Every(period) => {
+                let period = period.as_micros().max(1);
+                let short = (period - from.since(first).as_micros() % period) % period;
+                Some(from.after(Duration::from_micros(u64::try_from(short).unwrap_or(u64::MAX))))
+            }
+            Cadence::Delay(delay) => Some(from.max(now.after(*delay))),
+            cron @ Cadence::Cron { .. } => {
+                cron.first(Timestamp::from_micros(from.as_micros().saturating_sub(1)))
+            }
+        }
+    }
 }
 
 /// What a store knows of a schedule.
@@ -380,13 +400,25 @@ impl ScheduleRecord {
         owed
     }
 
-    /// Takes on another definition, if it is another.
+    /// Takes on another definition, if it is another. If it says the same about when, it goes on where it was: an
+    /// occurrence whose time has come and that nobody has fired is not lost. Otherwise it begins anew, after whatever has
+    /// happened. What is owed happens in any case.
     pub fn redefine(&mut self, definition: NewSchedule, now: Timestamp) -> Saved {
-        if self.definition == definition {
+        let old = &self.definition;
+        if *old == definition {
             return Saved::Unchanged;
         }
-        self.next = definition.first(now);
-        self.owed = None;
+        let same_times = old.cadence == definition.cadence && old.start == definition.start;
+        let waits_for_end = matches!(
+            (&old.cadence, &definition.cadence, self.next),
+            (Cadence::Delay(_), Cadence::Delay(_), None)
+        );
+        // By 1, and by 3.
+        if !same_times && !waits_for_end {
+            let happened = self.last.max(self.owed);
+            let after = |time: Timestamp| Timestamp::from_micros(time.as_micros().saturating_add(1));
+            self.next = definition.first_from(happened.map_or(now, |last| now.max(after(last))), now);
+        }
         self.definition = definition;
         self.version += 1;
         Saved::Updated
@@ -575,6 +607,63 @@ mod tests {
         let delay =
             NewSchedule { cadence: Cadence::Delay(Duration::from_secs(1)), ..record.definition.clone() };
         assert_eq!(ScheduleRecord::saved(delay, origin).times(origin, Timestamp::MAX, 3), None);
+    }
+
+    /// What is run may be changed as often as one likes.
+    #[test]
+    fn another_job_or_policy_changes_nothing_about_when() {
+        for record in [every(10, Missed::once()), cron("0 9 * * *", "UTC", Missed::once())] {
+            let started = NewSchedule { start: record.next, ..record.definition.clone() };
+            for record in [record, ScheduleRecord::saved(started, second(0))] {
+                let mut record = ScheduleRecord { last: Some(second(3)), owed: Some(second(4)), ..record };
+                let before = record.clone();
+                let definition = NewSchedule { missed: Missed::all(7), ..before.definition.clone() };
+                let definition = NewSchedule { job: NewJob::new("k", "[]"), ..definition };
+                // The next one has come, and nobody has fired it yet.
+                assert_eq!(record.redefine(definition.clone(), second(40_000)), Saved::Updated);
+                assert_eq!(record, ScheduleRecord { definition, version: 2, ..before });
+            }
+        }
+    }
+
+    #[test]
+    fn other_times_begin_after_now_and_after_what_has_happened() {
+        let every = |seconds| Cadence::Every(Duration::from_secs(seconds));
+        let nine = Cadence::cron("0 9 * * *", "UTC").unwrap();
+        let hour = 3_600;
+        let after = |cadence: &Cadence, start: Option<i64>, (last, owed): (i64, i64), now| {
+            let old = self::every(7, Missed::once());
+            let mut record = ScheduleRecord { last: Some(second(last)), owed: Some(second(owed)), ..old };
+            let start = start.map(second);
+            let definition = NewSchedule { cadence: cadence.clone(), start, ..record.definition.clone() };
+            assert_eq!(record.redefine(definition, second(now)), Saved::Updated);
+            assert_eq!(record.owed, Some(second(owed)), "what is owed is owed");
+            record.next.unwrap().as_micros() / 1_000_000
+        };
+        assert_eq!(after(&every(10), None, (1, 2), 100), 110);
+        assert_eq!(after(&every(10), Some(7), (1, 2), 100), 107, "on the grid of its start");
+        assert_eq!(after(&every(10), Some(7), (1, 2), 107), 107, "now is not too late");
+        assert_eq!(after(&every(10), Some(7), (107, 2), 107), 117, "once it has happened, it has");
+        assert_eq!(after(&every(10), Some(7), (1, 107), 107), 117, "or will");
+        assert_eq!(after(&every(10), Some(500), (1, 2), 100), 500);
+        assert_eq!(after(&every(1), None, (105, 2), 100), 106, "the last one was fired ahead");
+        assert_eq!(after(&nine, None, (1, 2), 8 * hour), 9 * hour);
+        assert_eq!(after(&nine, Some(1), (1, 2), 80 * hour), 81 * hour);
+        assert_eq!(after(&nine, Some(1), (1, 2), 81 * hour), 81 * hour);
+        assert_eq!(after(&nine, None, (9 * hour, 2), 9 * hour - 1), 33 * hour, "fired ahead");
+        let delay = Cadence::Delay(Duration::from_secs(10));
+        assert_eq!(after(&delay, Some(7), (1, 2), 100), 110);
+        assert_eq!(after(&delay, Some(200), (1, 2), 100), 200);
+    }
+
+    #[test]
+    fn another_delay_waits_for_the_end_as_well() {
+        let delay = |seconds| Cadence::Delay(Duration::from_secs(seconds));
+        let schedule = NewSchedule::new("s", delay(10), NewJob::new("k", "{}"));
+        let mut record = ScheduleRecord { next: None, ..ScheduleRecord::saved(schedule.clone(), second(0)) };
+        let _ = record.redefine(NewSchedule { cadence: delay(20), ..schedule }, second(5));
+        assert_eq!(record.next, None, "by 3");
+        assert_eq!((record.next_after_end(second(6)), record.next), (None, Some(second(26))));
     }
 
     #[test]

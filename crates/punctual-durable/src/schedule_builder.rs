@@ -87,7 +87,8 @@ impl<'a> ScheduleBuilder<'a> {
         Ok(self)
     }
 
-    /// When the first one happens, or from when on a cron expression counts. By default, one period after the schedule is saved for the first time.
+    /// When the first one happens, or from when on a cron expression counts. By default, one period after the schedule is
+    /// saved for the first time.
     pub fn start(mut self, time: SystemTime) -> Self {
         self.start = Some(time.into());
         self
@@ -124,6 +125,9 @@ impl<'a> ScheduleBuilder<'a> {
     }
 
     /// Saves it. When this returns, it survives the death of the process.
+    ///
+    /// Saved again with another job or policy, it goes on where it was: nothing is lost or happens again. With another
+    /// cadence or start it begins anew, from now.
     ///
     /// # Errors
     /// If it is not said when or what, something of it makes no sense, or the store fails.

@@ -123,6 +123,7 @@ macro_rules! conformance_tests {
             hostile_text_comes_back_as_it_was
             the_ends_of_time_are_ordinary_instants
             a_schedule_saved_again_is_the_same_schedule
+            a_change_of_the_job_changes_nothing_about_when
             every_occurrence_happens_once
             overlapping_occurrences_follow_the_policy
             a_fixed_delay_counts_from_the_end_of_the_last

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Hand, Subject, job, kinds};
+use super::{Hand, KIND, Subject, job, kinds};
 use crate::job::{JobState, NewJob};
 use crate::schedule::{Cadence, Missed, NewSchedule, Overlap, ScheduleRecord};
 use crate::store::{Filter, Recorded, Saved, ScheduleChange, Verdict};
@@ -61,6 +61,39 @@ pub fn a_schedule_saved_again_is_the_same_schedule(subject: &mut dyn Subject) {
     drop(hand);
     subject.crash();
     assert_eq!(Hand::new(subject).only_schedule().definition, delayed("s"), "it survives a crash");
+    subject.verify();
+}
+
+/// A program that is deployed anew declares its schedules anew, and some of them differently.
+pub fn a_change_of_the_job_changes_nothing_about_when(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    let start = Some(hand.store.now());
+    let with = |payload: &str| NewSchedule { start, job: NewJob::new(KIND, payload), ..every_minute("s") };
+    hand.store.save_schedule(with("1")).unwrap();
+    assert_eq!(hand.fire(), 1);
+    let first = hand.sweep(9).remove(0);
+    hand.pass(subject, MINUTE / 2);
+    assert_eq!(hand.store.save_schedule(with("2")).unwrap(), Saved::Updated);
+    assert_eq!(hand.fire(), 0, "it has happened");
+    hand.pass(subject, MINUTE);
+    assert_eq!(hand.fire(), 0, "it waits for the first");
+    let owed = hand.only_schedule().owed.expect("it is owed");
+    hand.store.save_schedule(with("3")).unwrap();
+    hand.report(&first, Verdict::Done);
+    let second = hand.sweep(9).remove(0);
+    assert_eq!((second.series.clone().unwrap().1, second.payload.as_deref()), (owed, Some("3")));
+    hand.report(&second, Verdict::Done);
+    // Nobody was there when the next one came.
+    hand.pass(subject, MINUTE);
+    hand.store.save_schedule(with("4")).unwrap();
+    assert_eq!(hand.fire(), 1);
+    let third = hand.sweep(9).remove(0);
+    assert_eq!((third.series.clone().unwrap().1, third.payload.as_deref()), (owed.after(MINUTE), Some("4")));
+    hand.report(&third, Verdict::Done);
+    // Another grid goes on after what has happened.
+    let denser = NewSchedule { cadence: Cadence::Every(MINUTE / 2), ..with("4") };
+    hand.store.save_schedule(denser).unwrap();
+    assert_eq!(hand.only_schedule().next, start.map(|start| start.after(5 * MINUTE / 2)));
     subject.verify();
 }
 

@@ -165,8 +165,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     // ---- schedules
 
-    /// Saves a schedule under its name. The same definition again is a no-op; another one replaces it and is counted
-    /// from now, but stays paused if it was.
+    /// Saves a schedule under its name. The same definition again is a no-op; another one replaces it, and is counted
+    /// from now if its cadence or start is another ([`ScheduleRecord::redefine`]). It stays paused if it was.
     ///
     /// # Errors
     /// If it makes no sense, or the store fails.
