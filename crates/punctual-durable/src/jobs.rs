@@ -100,8 +100,11 @@ impl Jobs {
     /// [outcome](Client::outcome) is told that it did not come. Says how many handlers heeded none of it: as long as the
     /// process lives they go on, and when they end they are recorded; if it ends before, their jobs count as lost.
     ///
+    /// If the store fails, it is tried again for as long as there is patience left.
+    ///
     /// # Errors
-    /// If the store fails to the last: what could not be recorded is run again.
+    /// If the store fails to the last. What could not be recorded is recorded when the store is back, if the process lives
+    /// to see it; otherwise those jobs count as lost when the lease of the node is over.
     pub fn shutdown(self, patience: Duration) -> Result<usize> {
         self.node.as_ref().map_or(Ok(0), |node| node.shut_down(patience))
     }
@@ -142,7 +145,7 @@ impl Deref for Jobs {
 impl Drop for Jobs {
     fn drop(&mut self) {
         if let Some(node) = &self.node {
-            // What could not be recorded is rescued by the next node.
+            // What could not be recorded is recorded later, or rescued by another node.
             let _ = node.shut_down(Duration::ZERO);
         }
         self.client.stop_waiting();

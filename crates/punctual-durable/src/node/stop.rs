@@ -11,8 +11,15 @@ use crate::event::Event;
 use crate::job::{Fence, JobId};
 use crate::signal::Stop;
 
-/// Attempts to reach a store that fails, when the node is shutting down.
+/// Attempts to reach a store that fails, at once, when the node is shutting down. After them come steps, with pauses.
 const LAST_TRIES: u32 = 5;
+
+/// What came of an attempt to leave.
+enum Closing {
+    Left(Result<()>),
+    /// So many handlers run; or what has ended could not be recorded.
+    Stays(Result<()>, usize),
+}
 
 impl Node {
     /// Asks the attempt of a job to stop; with a fence, only that very one.
@@ -46,11 +53,13 @@ impl Node {
     }
 
     /// Claims nothing more, gives back what has not begun, lets what runs go on for `patience`, then asks it to stop
-    /// and waits as long again; records everything and leaves the store. Says how many handlers are still running:
-    /// with those, the node stays until they have ended and have been recorded.
+    /// and waits as long again; records everything and leaves the store. What is left of the time it waits for a store
+    /// that fails. Says how many handlers are still running: with those, or with reports that the store has not taken,
+    /// the node stays until they have been recorded. (Should it die before, its lease runs out.)
     ///
     /// May be called again, and by several threads.
     pub(crate) fn shut_down(self: &Arc<Self>, patience: Duration) -> Result<usize> {
+        let mut until = self.now().after(patience);
         let mut state = self.lock();
         if state.phase == Phase::Gone {
             return Ok(0);
@@ -62,6 +71,7 @@ impl Node {
         waiting.iter().for_each(|task| drop(task.remove()));
         self.workers.shutdown();
         if !self.workers.await_termination(patience) {
+            until = self.now().after(patience);
             let state = self.lock();
             let running = state.tasks(|_| true);
             state.held.values().for_each(|held| held.signal.raise(Stop::Shutdown));
@@ -74,33 +84,42 @@ impl Node {
             let _ = self.workers.await_termination(patience);
         }
         let node = Arc::clone(self);
-        match self.control.submit(move || node.close()) {
-            Ok(last) => last.join().unwrap_or_else(|_| Ok(self.lock().held.len())),
-            // It has left meanwhile.
-            Err(_) => Ok(0),
+        // Refused if it has left meanwhile.
+        let Ok(last) = self.control.submit(move || node.close()) else { return Ok(0) };
+        match last.join() {
+            Ok(Closing::Left(result)) => result.map(|()| 0),
+            Ok(Closing::Stays(Ok(()), running)) => Ok(running),
+            // It goes on trying; control ends when it has left.
+            Ok(Closing::Stays(Err(_), _)) if self.control.await_termination(until.since(self.now())) => Ok(0),
+            Ok(Closing::Stays(Err(error), _)) => Err(error),
+            Err(_) => Ok(self.lock().held.len()),
         }
     }
 
-    /// The last step, if nothing runs any more; otherwise the last step is left to the last report.
-    fn close(self: &Arc<Self>) -> Result<usize> {
-        let mut result = Ok(());
-        for _ in 0..LAST_TRIES {
-            result = self.try_work();
+    /// The last step, if nothing runs any more and everything has been recorded; otherwise the last step is left to the
+    /// last report.
+    fn close(self: &Arc<Self>) -> Closing {
+        // Asked again, it has been trying all the while.
+        let mut tries = if self.lock().closing.is_some() { 1 } else { LAST_TRIES };
+        loop {
+            let result = self.try_work();
             self.take_note(&result);
-            if result.is_ok() {
-                break;
+            tries -= u32::from(result.is_err());
+            let mut state = self.lock();
+            let (running, unsent) = (state.held.len(), state.outbox.len());
+            if tries > 0 && (result.is_err() || running == 0 && unsent > 0) {
+                continue; // it failed, or the last report has come meanwhile
             }
-        }
-        let mut state = self.lock();
-        let running = state.held.len();
-        if running > 0 {
+            if running == 0 && unsent == 0 {
+                drop(state);
+                let left = self.leave();
+                return Closing::Left(result.and(left));
+            }
             state.closing = Some(Arc::clone(self));
             drop(state);
             self.set_alarm();
-            return result.map(|()| running);
+            return Closing::Stays(result, running);
         }
-        drop(state);
-        result.and(self.leave()).map(|()| 0)
     }
 
     /// Leaves if the node is closing and everything has been recorded.

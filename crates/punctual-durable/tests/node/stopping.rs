@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use punctual_durable::{
-    Backoff, Cancelling, Client, Done, JobContext, JobState, KindOptions, NodeId, Stop, Store,
+    Backoff, Cancelling, Client, Done, Error, Event, JobContext, JobState, KindOptions, NodeId, Stop, Store,
 };
 
 use crate::bench::{Bench, HOUR, Mail, SECOND, gated, mail, parked, recorder};
@@ -182,6 +182,61 @@ fn a_shutdown_is_no_reason_to_run_a_job_more_often_than_it_may() {
     }
     assert_eq!(bench.state(waits), JobState::Scheduled);
     bench.end(jobs);
+}
+
+#[test]
+fn a_shutdown_waits_for_a_store_that_is_away_for_a_moment() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (handler, gate) = gated();
+    let (tell, failures) = channel();
+    let observe = move |event: &Event<'_>| {
+        if let Event::StoreFailed(_) = event {
+            let _ = tell.send(());
+        }
+    };
+    let jobs = bench.on(flaky.clone()).observe(observe).handle("mail", handler).start().unwrap();
+    let id = jobs.enqueue(mail("a")).send().unwrap().id();
+    gate.begun.recv().unwrap();
+    flaky.fail_with(Some(|| Error::transient("restarting")));
+    let stopping = std::thread::spawn(move || jobs.shutdown(100_000 * HOUR));
+    gate.go_on.send(()).unwrap();
+    // However often it is tried, it is in vain; and then the store is back.
+    for _ in 0..10 {
+        failures.recv().unwrap();
+        bench.clock.jump(SECOND);
+    }
+    assert_eq!(bench.state(id), JobState::Claimed);
+    flaky.fail_with(None);
+    while !stopping.is_finished() {
+        bench.clock.jump(SECOND);
+        std::thread::yield_now();
+    }
+    assert_eq!(stopping.join().unwrap().unwrap(), 0);
+    assert_eq!(bench.state(id), JobState::Done);
+    bench.store.verify();
+}
+
+#[test]
+fn a_node_does_not_leave_with_what_it_could_not_record() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (handler, gate) = gated();
+    let jobs = bench.on(flaky.clone()).handle("mail", handler).start().unwrap();
+    let id = jobs.enqueue(mail("a")).send().unwrap().id();
+    gate.begun.recv().unwrap();
+    flaky.fail_with(Some(|| Error::transient("restarting")));
+    gate.go_on.send(()).unwrap();
+    bench.clock.wait_until_idle();
+    let error = jobs.shutdown(Duration::ZERO).unwrap_err();
+    assert!(error.is_transient(), "{error}");
+    let heir = NodeId::random();
+    bench.store.renew(heir, HOUR).unwrap();
+    assert_eq!(bench.store.rescue(heir, 9).unwrap(), [], "its lease protects it");
+    flaky.fail_with(None);
+    bench.clock.advance(2 * SECOND);
+    assert_eq!(bench.state(id), JobState::Done);
+    bench.store.verify();
 }
 
 #[test]
