@@ -181,10 +181,9 @@ impl Node {
         let awaited = job.series.is_some() || !job.then.is_empty() || !report.follow_ups.is_empty();
         state.outbox.push(report);
         let waits = !awaited && state.may_wait(store_now, self.settings.concurrency);
-        let by = if waits { now.after(LONGEST_UNREPORTED) } else { Tick::ZERO };
-        state.report_by = state.report_by.min(by);
+        let by = state.outbox.send_by(if waits { now.after(LONGEST_UNREPORTED) } else { Tick::ZERO });
         // Otherwise a step comes in time.
-        let in_time = waits && state.alarm.as_ref().is_some_and(|(tick, _)| *tick <= state.report_by);
+        let in_time = waits && state.alarm.as_ref().is_some_and(|(tick, _)| *tick <= by);
         drop(state);
         drop(held);
         if !in_time {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use punctual::Tick;
 
 use super::front::{Plan, Room};
-use super::{COUNT_EVERY, MOST_REPORTS, Node, Outgoing, Phase, State, panic_message};
+use super::outbox::Load;
+use super::{COUNT_EVERY, Node, Outgoing, Phase, State, panic_message};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::job::{JobState, OnLost};
@@ -19,6 +20,7 @@ use crate::time::Timestamp;
 /// What an exchange carries that must not be lost if it fails.
 pub(super) struct Sent {
     reports: Vec<Outgoing>,
+    load: Load,
     updates: Vec<Update>,
     /// Whether it tells what the node has counted.
     counts: bool,
@@ -30,11 +32,12 @@ impl Node {
         let store_now = self.store.now();
         let mut state = self.lock();
         let active = state.phase == Phase::Active && state.lease.is_valid(now);
-        let count = state.outbox.len().min(state.batch);
-        // Where the exchange succeeds these are no longer ours, and where it fails nothing is claimed.
-        let none = Room { due: 0, early: 0 };
-        let room = if active { state.room_after(self.settings.concurrency, count) } else { none };
-        let reporting = count > 0 && (now >= state.report_by || state.phase != Phase::Active);
+        let (load, reporting) = state.outbox.load(now, state.phase != Phase::Active);
+        let room = match load {
+            // Where the exchange succeeds these are no longer ours, and where it fails nothing is claimed.
+            Load::Batch(count) if active => state.room_after(self.settings.concurrency, count),
+            Load::Batch(_) | Load::Lone => Room { due: 0, early: 0 },
+        };
         let lead = state.lead();
         let Plan { claims, sweep } = state.front.plan(store_now, lead, room, reporting);
         let leaving = state.phase == Phase::Draining;
@@ -46,8 +49,7 @@ impl Node {
         // All of it, so that no report overtakes what was said before it.
         let updates: Vec<Update> = std::mem::take(&mut state.heard).into_values().collect();
         state.tell_by = Tick::MAX;
-        let reports: Vec<Outgoing> = state.outbox.drain(..count).collect();
-        state.report_by = if state.outbox.is_empty() { Tick::MAX } else { Tick::ZERO };
+        let reports = state.outbox.take(&load);
         let report = |out: &Outgoing| {
             Report::new(out.job.id, out.job.fence, out.verdict.clone()).follow_ups(out.follow_ups.clone())
         };
@@ -60,10 +62,10 @@ impl Node {
         }
         if state.disown {
             // What waits to be reported is still ours.
-            let ours = state.held.keys().copied().chain(state.outbox.iter().map(|out| out.job.id));
+            let ours = state.held.keys().copied().chain(state.outbox.ids());
             exchange = exchange.disown_all_but(ours.collect());
         }
-        Some((Sent { reports, updates, counts: count_now }, exchange))
+        Some((Sent { reports, load, updates, counts: count_now }, exchange))
     }
 
     pub(super) fn exchange(self: &Arc<Self>, sent: Sent, exchange: Exchange) -> Result<()> {
@@ -76,20 +78,21 @@ impl Node {
                 Ok(())
             }
             Ok(Err(error)) => {
-                self.put_back(sent, &error);
+                self.put_back(sent, &error, started);
                 Err(error)
             }
             Err(panic) => {
                 let error = Error::broken(format!("the store panicked: {}", panic_message(panic)));
-                self.put_back(sent, &error);
+                self.put_back(sent, &error, started);
                 Err(error)
             }
         }
     }
 
     /// By 2.
-    pub(super) fn put_back(&self, sent: Sent, error: &Error) {
-        let Sent { reports: mut sent, updates, counts } = sent;
+    fn put_back(&self, sent: Sent, error: &Error, started: Tick) {
+        let Sent { reports: mut sent, load, updates, counts } = sent;
+        let now = self.now();
         let mut state = self.lock();
         state.disown = true;
         state.front.suspect_backlog();
@@ -103,6 +106,8 @@ impl Node {
             if counts {
                 state.counter.untold();
             }
+            let again = state.failures > 0;
+            state.outbox.failed(sent, &load, again, now, now.since(started));
         } else if updates.is_empty() && !counts {
             // This very report cannot be recorded.
             match sent.as_mut_slice() {
@@ -117,13 +122,12 @@ impl Node {
                 [_] => given_up = sent.pop(),
                 _ => {}
             }
-            state.batch = (sent.len() / 2).max(1);
+            let half = sent.len() / 2;
+            state.outbox.put_back(sent, Some(half));
+        } else {
+            // It may be what was said or counted that the store refuses: it is dropped, and all reports are tried again.
+            state.outbox.put_back(sent, None);
         }
-        // Otherwise it may be what was said or counted that the store refuses: it is dropped, and all reports are tried
-        // again.
-        sent.append(&mut state.outbox);
-        state.outbox = sent;
-        state.report_by = Tick::ZERO;
         drop(state);
         if let Some(Outgoing { job, .. }) = given_up {
             self.tell(&Event::Stale { id: job.id });
@@ -142,7 +146,7 @@ impl Node {
         let (now, store_now) = (self.now(), self.store.now());
         let mut state = self.lock();
         state.disown = false;
-        state.batch = MOST_REPORTS;
+        state.outbox.sent();
         if counts {
             state.counter.told();
         }

@@ -23,7 +23,7 @@
 //!    them (`flight.rs`), and some more (at most [`MOST_AHEAD`], see `pace.rs`), so that workers do not wait for the
 //!    store while jobs are short. Those that wait for their instant need no thread yet, and leave room for what is due
 //!    now. What has found none [`LONGEST_AHEAD`] after it could have begun is given back. Reports that the store has not
-//!    taken count as well: when it is down, claiming stops.
+//!    taken count as well, but for those that were set aside: when it is down, claiming stops.
 //! 5. *User code runs and is dropped without the lock of `state`.* Handlers run in attempts, observers are called by
 //!    [`Node::tell`], and attempts, which report when dropped, are never dropped under it.
 //!
@@ -33,7 +33,8 @@
 //! # Failure
 //! A store that fails is tried again, after a backoff of up to a second, for ever; the lease meanwhile lapses by itself.
 //! If it refuses a batch for good, the batch is halved until the one report that cannot be recorded is found; that one is
-//! given up (a job that must not be run again is reported as failed instead), and the rest goes on. A step that panics counts as a failure of the store.
+//! given up (a job that must not be run again is reported as failed instead), and the rest goes on. One that cannot be
+//! recorded for the time being is set aside (`outbox.rs`). A step that panics counts as a failure of the store.
 
 mod attempt;
 mod claimed;
@@ -42,6 +43,7 @@ mod flight;
 mod front;
 mod lease;
 mod look;
+mod outbox;
 mod pace;
 mod stop;
 
@@ -58,6 +60,7 @@ pub(crate) use self::attempt::message as panic_message;
 
 use self::front::{Front, Room};
 use self::lease::Lease;
+use self::outbox::Outbox;
 use self::pace::Pace;
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -156,9 +159,7 @@ struct State {
     /// How many of them are async handlers under way, and how many of those hold no place.
     flying: usize,
     async_limit: usize,
-    outbox: Vec<Outgoing>,
-    /// When what is in there is to be sent at the latest.
-    report_by: Tick,
+    outbox: Outbox,
     /// What attempts have said, and when it is to be sent at the latest.
     heard: HashMap<(JobId, Fence), Update>,
     tell_by: Tick,
@@ -167,8 +168,6 @@ struct State {
     count_by: Tick,
     /// Whether the store may have given us jobs that we do not know of.
     disown: bool,
-    /// Reports that the next exchange may carry; halved when the store refuses them.
-    batch: usize,
     pace: Pace,
     next_look: Tick,
     next_trim: Tick,
@@ -247,14 +246,12 @@ impl Node {
             early: 0,
             flying: 0,
             async_limit: settings.async_limit,
-            outbox: Vec::new(),
-            report_by: Tick::MAX,
+            outbox: Outbox::new(),
             heard: HashMap::new(),
             tell_by: Tick::MAX,
             counter: Counter::default(),
             count_by: Tick::ZERO,
             disown: false,
-            batch: MOST_REPORTS,
             pace: Pace::default(),
             next_look: Tick::ZERO,
             next_trim: Tick::ZERO,
@@ -537,7 +534,7 @@ impl State {
     /// The same when so many reports have been taken.
     fn room_after(&self, threads: usize, reports: usize) -> Room {
         let begun = (self.held.len() - self.flying.min(self.async_limit)).saturating_sub(self.early);
-        let taken = begun + self.outbox.len().saturating_sub(reports);
+        let taken = begun + self.outbox.burden().saturating_sub(reports);
         // Where every thread is taken, who knows until when.
         let early = if begun < threads { self.pace.early() } else { self.pace.ahead() };
         Room {
@@ -604,10 +601,7 @@ impl State {
                 next = next.min(now);
             }
         }
-        if !self.outbox.is_empty() {
-            next = next.min(self.report_by);
-        }
-        next = next.min(self.tell_by);
+        next = next.min(self.outbox.next()).min(self.tell_by);
         if self.counter.has_news() {
             next = next.min(self.count_by);
         }

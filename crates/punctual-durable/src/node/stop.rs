@@ -125,7 +125,7 @@ impl Node {
     /// Leaves if the node is closing and everything has been recorded.
     pub(super) fn leave_if_over(&self) {
         let state = self.lock();
-        let over = state.closing.is_some() && state.held.is_empty() && state.outbox.is_empty();
+        let over = state.closing.is_some() && state.held.is_empty() && state.outbox.len() == 0;
         drop(state);
         if over && let Err(error) = self.leave() {
             self.tell(&Event::StoreFailed(&error));

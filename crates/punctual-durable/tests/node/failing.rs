@@ -193,6 +193,39 @@ fn one_report_that_can_never_be_recorded_does_not_hold_up_the_others() {
 }
 
 #[test]
+fn one_report_that_cannot_be_recorded_now_does_not_hold_up_the_others() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let handler = |mail: Mail, cx: &JobContext| {
+        if mail.to.starts_with("stuck") {
+            cx.then(cx.client().enqueue_as("none", "stuck"))?;
+        }
+        Ok(Done)
+    };
+    let jobs = bench.on(flaky.clone()).handle("mail", handler).start().unwrap();
+    flaky.stall_what_says(Some("stuck"));
+    let send = |names: &[&str]| {
+        let sent = jobs.enqueue_many(names.iter().map(|name| mail(name))).unwrap();
+        sent.into_iter().map(Enqueued::id).collect::<Vec<_>>()
+    };
+    let first = send(&["a", "b", "stuck", "c", "d"]);
+    bench.clock.advance(10 * SECOND);
+    let second = send(&["e", "f", "stuck, too", "g"]);
+    bench.clock.advance(10 * SECOND);
+    let done = |ids: &[JobId]| ids.iter().map(|id| bench.state(*id) == JobState::Done).collect::<Vec<_>>();
+    assert_eq!(done(&first), [true, true, false, true, true]);
+    assert_eq!(done(&second), [true, true, false, true]);
+    flaky.stall_what_says(None);
+    bench.clock.advance(10 * SECOND);
+    for id in first.into_iter().chain(second) {
+        let record = bench.store.job(id).unwrap().unwrap();
+        assert_eq!((record.state, record.attempt, record.crashes), (JobState::Done, 1, 0));
+    }
+    assert_eq!(jobs.find(&Filter::new().kind("none")).unwrap().len(), 2);
+    bench.end(jobs);
+}
+
+#[test]
 fn a_job_that_may_run_once_is_dead_if_its_outcome_can_never_be_recorded() {
     let bench = Bench::new();
     let flaky = Arc::new(Flaky::new(bench.store.clone()));

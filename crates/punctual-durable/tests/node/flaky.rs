@@ -22,6 +22,7 @@ struct Mood {
     fail: Option<fn() -> Error>,
     lose_answer: bool,
     refuse: Option<&'static str>,
+    stall: Option<&'static str>,
     renewals: Option<Sender<()>>,
     no_renewals: bool,
     no_exchanges: bool,
@@ -69,6 +70,11 @@ impl Flaky {
         self.mood.lock().unwrap().refuse = Some(text);
     }
 
+    /// What says this cannot be recorded for the time being.
+    pub(crate) fn stall_what_says(&self, text: Option<&'static str>) {
+        self.mood.lock().unwrap().stall = text;
+    }
+
     fn mood(&self) -> Result<()> {
         let fail = self.mood.lock().unwrap().fail;
         fail.map_or(Ok(()), |fail| Err(fail()))
@@ -104,10 +110,16 @@ impl Store for Flaky {
         if exchange.sweep > 0 || !exchange.claims.is_empty() {
             self.mood.lock().unwrap().claims += 1;
         }
-        let refused = self.mood.lock().unwrap().refuse;
+        let (refused, stalled) = {
+            let mood = self.mood.lock().unwrap();
+            (mood.refuse, mood.stall)
+        };
         let said = format!("{:?} {:?}", exchange.reports, exchange.updates);
         if refused.is_some_and(|text| said.contains(text)) {
             return Err(Error::broken("there is something in this batch"));
+        }
+        if stalled.is_some_and(|text| said.contains(text)) {
+            return Err(Error::transient("somebody holds something that this batch needs"));
         }
         let answer = self.store.exchange(node, exchange);
         if std::mem::take(&mut self.mood.lock().unwrap().lose_answer) {

@@ -3,7 +3,7 @@
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use punctual_durable::{Done, Filter, JobContext, JobState, Jobs, NewJob, OnConflict, Store};
+use punctual_durable::{Done, Event, Filter, JobContext, JobState, Jobs, NewJob, OnConflict, Store};
 
 use crate::{Database, Hand, work};
 
@@ -190,4 +190,41 @@ fn a_transaction_that_does_not_end_keeps_no_node_waiting() {
     assert_eq!(done.recorded, [punctual_durable::Recorded::Over(JobState::Done); 2]);
     transaction.commit().unwrap();
     assert_eq!(hand.store.job(second).unwrap().unwrap().state, JobState::Done, "it was too late");
+}
+
+/// What a job wants to follow it waits for whoever is about to take its unique key; the job itself waits, and no other.
+#[test]
+fn a_key_in_a_transaction_that_does_not_end_holds_up_nobody_else() {
+    let database = Database::new();
+    let store = database.open();
+    let mut mine = database.client();
+    let mut transaction = mine.transaction().unwrap();
+    store.enqueue_in(&mut transaction, vec![work().unique("k", OnConflict::Keep)]).unwrap();
+    let (say, called) = channel();
+    let handler = move |follow: bool, cx: &JobContext| {
+        if follow {
+            cx.then(cx.client().enqueue_as("follow", false).unique("k"))?;
+        }
+        say.send(cx.id())?;
+        Ok(Done)
+    };
+    let (tell, recorded) = channel();
+    let observe = move |event: &Event<'_>| {
+        if let Event::Recorded { id, .. } = event {
+            let _ = tell.send(*id);
+        }
+    };
+    let jobs = Jobs::on(store.clone()).observe(observe).handle("follow", handler).start().unwrap();
+    let stuck = jobs.enqueue(true).send().unwrap().id();
+    assert_eq!(called.recv().unwrap(), stuck);
+    let mut others: Vec<_> = (0..10).map(|_| jobs.enqueue(false).send().unwrap().id()).collect();
+    let mut done: Vec<_> = recorded.iter().take(10).collect();
+    others.sort_unstable();
+    done.sort_unstable();
+    assert_eq!(done, others);
+    transaction.commit().unwrap();
+    assert_eq!(recorded.recv().unwrap(), stuck);
+    let note = store.job(stuck).unwrap().unwrap().note.unwrap();
+    assert!(note.contains("\"k\""), "{note}");
+    assert_eq!(jobs.shutdown(Duration::ZERO).unwrap(), 0);
 }
