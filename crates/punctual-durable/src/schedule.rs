@@ -90,27 +90,36 @@ fn next_after(cron: &CronSchedule, instant: Timestamp) -> Option<Timestamp> {
 
 /// The latest `most` times of `cron` from `first`, which is one, to `until`; in order.
 ///
-/// By 4 it does not walk along from `first`: it begins near the end, and goes further back while it has found too few.
+/// By 4 it does not walk along from `first`: it walks through a window at the end. One that has too few times in it is
+/// made longer; one that has far too many, because a dense stretch lies before a long silence, shorter again.
 fn latest(cron: &CronSchedule, first: Timestamp, until: Timestamp, most: usize) -> VecDeque<Timestamp> {
-    /// Steps of one walk; more there are only after a long silence of an expression that is dense before it.
-    const STEPS: usize = 100_000;
-    let instant = |micros: i64| Timestamp::from_micros(micros);
+    // A window that is made longer has hardly more than this, if the times lie evenly.
+    let steps = most.saturating_mul(10).max(1_000);
+    let (mut too_short, mut too_long) = (Duration::ZERO, None);
     let mut window = Duration::from_secs(2);
     loop {
         let from = first.max(until.before(window));
-        let before = instant(from.as_micros().saturating_sub(1));
+        let before = Timestamp::from_micros(from.as_micros().saturating_sub(1));
         let walk = std::iter::successors(next_after(cron, before), |time| next_after(cron, *time));
         let mut found = VecDeque::new();
-        for time in walk.take_while(|time| *time <= until).take(STEPS) {
+        let mut walked = 0;
+        for time in walk.take_while(|time| *time <= until).take(steps) {
+            walked += 1;
             found.push_back(time);
             if found.len() > most {
                 found.pop_front();
             }
         }
-        if found.len() == most || from == first {
+        if walked < steps && (found.len() == most || from == first) {
             return found;
         }
-        window = window.saturating_mul(8);
+        if walked < steps {
+            too_short = window;
+        } else {
+            too_long = Some(window);
+        }
+        // Times lie a second apart or more, so between the two there is a window with enough of them and no more.
+        window = too_long.map_or(window.saturating_mul(8), |too_long| too_short + (too_long - too_short) / 2);
     }
 }
 
@@ -140,6 +149,9 @@ pub struct Missed {
 }
 
 impl Missed {
+    /// The most occurrences that are made up for: they become jobs in one transaction.
+    pub const MOST: u32 = 100_000;
+
     /// None of them happens.
     #[must_use]
     pub const fn skip() -> Self {
@@ -152,7 +164,7 @@ impl Missed {
         Self::all(1)
     }
 
-    /// The latest `most` of them happen.
+    /// The latest `most` of them happen. No schedule is saved with more than [`MOST`](Self::MOST).
     #[must_use]
     pub const fn all(most: u32) -> Self {
         Self { most, within: None }
@@ -163,6 +175,11 @@ impl Missed {
     pub const fn within(mut self, lateness: Duration) -> Self {
         self.within = Some(lateness);
         self
+    }
+
+    /// Whatever it says, it may have been saved by somebody who did not check.
+    fn most(self) -> u32 {
+        self.most.min(Self::MOST)
     }
 }
 
@@ -220,6 +237,14 @@ impl NewSchedule {
         self.job.check()?;
         if self.job.unique.is_some() {
             return Err(Error::invalid(format!("the job of the schedule {:?} has a unique key", self.name)));
+        }
+        let most = self.missed.most;
+        if most > Missed::MOST {
+            return Err(Error::invalid(format!(
+                "the schedule {:?} makes up for {most} occurrences at once, the most is {}",
+                self.name,
+                Missed::MOST
+            )));
         }
         self.cadence.check()
     }
@@ -303,7 +328,7 @@ impl ScheduleRecord {
     /// Whether an occurrence happens, if it is the `nth` latest of those whose time has come.
     fn is_wanted(&self, nominal: Timestamp, now: Timestamp, nth: i128) -> bool {
         let lateness = now.since(nominal);
-        let Missed { most, within } = self.definition.missed;
+        let (most, within) = (self.definition.missed.most(), self.definition.missed.within);
         lateness <= GRACE || (nth <= i128::from(most) && within.is_none_or(|within| lateness <= within))
     }
 
@@ -317,7 +342,7 @@ impl ScheduleRecord {
         // Expressions count in seconds: no more are on time than there are seconds.
         let on_time =
             usize::try_from((GRACE + until.since(now)).as_secs()).unwrap_or(usize::MAX).saturating_add(2);
-        let most = on_time.saturating_add(self.definition.missed.most as usize);
+        let most = on_time.saturating_add(self.definition.missed.most() as usize);
         let times = latest(cron, next, until, most);
         let come = times.iter().filter(|time| **time <= now).count();
         let nth = |place: usize| i128::try_from(come - place).unwrap_or(i128::MAX);
@@ -458,7 +483,7 @@ impl ScheduleRecord {
             |n: i128| i64::try_from(origin + n * period).map_or(Timestamp::MAX, Timestamp::from_micros);
         // Those that are on time, and as many of the others as are wanted.
         let on_time = i128::try_from((GRACE + until.since(now)).as_micros()).unwrap_or(0) / period + 1;
-        let first = (last + 1 - on_time - i128::from(self.definition.missed.most)).max(0);
+        let first = (last + 1 - on_time - i128::from(self.definition.missed.most())).max(0);
         let come = (i128::from(now.as_micros()) - origin).div_euclid(period);
         let wanted = (first..=last).filter(|n| *n > come || self.is_wanted(point(*n), now, come - n + 1));
         (wanted.map(point).collect(), Some(point(last + 1)))
@@ -577,6 +602,31 @@ mod tests {
         let last = second(946_684_800);
         let firing = ended.firing(last, last).unwrap();
         assert_eq!((firing.occurrences, firing.next), (vec![last], None), "there is no more");
+    }
+
+    /// The second before the silence, not some second long before it.
+    #[test]
+    fn what_was_missed_before_a_long_silence_is_the_latest_of_it() {
+        let day = 86_400;
+        // Every second of January; and then it is December.
+        let record = cron("* * * * 1 *", "UTC", Missed::all(5));
+        let (occurrences, _) = fired(&record, 340 * day);
+        let end = 31 * day;
+        assert_eq!(occurrences, (end - 5..end).map(second).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn as_many_as_may_be_missed_are_the_latest() {
+        let most = i64::from(Missed::MOST);
+        let record = cron("* * * * * *", "UTC", Missed::all(Missed::MOST));
+        let now = most + most / 2;
+        let (occurrences, _) = fired(&record, now);
+        assert_eq!(occurrences.len(), Missed::MOST as usize);
+        assert_eq!((occurrences[0], occurrences.last()), (second(now - most + 1), Some(&second(now))));
+        record.definition.check().unwrap();
+        let more = NewSchedule { missed: Missed::all(Missed::MOST + 1), ..record.definition };
+        let error = more.check().unwrap_err();
+        assert!(error.is_invalid() && error.to_string().contains("100001"), "{error}");
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl World {
         let mut schedule = NewSchedule::new(SERIES, Cadence::Every(PERIOD), job);
         let start = self.store.now().after(PERIOD);
         (schedule.start, schedule.missed, schedule.overlap) =
-            (Some(start), Missed::all(u32::MAX), Overlap::Allow);
+            (Some(start), Missed::all(Missed::MOST), Overlap::Allow);
         self.store.save_schedule(schedule).unwrap();
         self.series_start = Some(start.as_micros());
     }
