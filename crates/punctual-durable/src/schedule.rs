@@ -301,6 +301,12 @@ pub struct ScheduleRecord {
 }
 
 impl ScheduleRecord {
+    /// Why a record that cannot be read is not changed: whoever wrote it knows more than we do.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn unreadable(name: &str) -> Error {
+        Error::broken(format!("the schedule {name:?} cannot be read: it is of a later version, or damaged"))
+    }
+
     /// The record of a schedule that has just been saved.
     #[must_use]
     pub fn saved(definition: NewSchedule, now: Timestamp) -> Self {

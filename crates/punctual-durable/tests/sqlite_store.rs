@@ -143,6 +143,32 @@ fn a_file_of_a_later_version_is_refused() {
     assert!(error.is_broken() && error.to_string().contains("version 1000"), "{error}");
 }
 
+/// An older program that declares its schedules at every start does not undo what a newer one has made of them.
+#[test]
+fn a_schedule_that_cannot_be_read_is_not_replaced() {
+    use punctual_durable::{Cadence, NewSchedule, ScheduleChange};
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.file("jobs.db")).unwrap();
+    let hour = Cadence::Every(std::time::Duration::from_secs(3_600));
+    let schedule = |name| NewSchedule::new(name, hour.clone(), NewJob::new("work", "{}"));
+    store.save_schedule(schedule("s")).unwrap();
+    let file = rusqlite::Connection::open(folder.file("jobs.db")).unwrap();
+    file.execute("UPDATE punctual_schedule SET definition = '{\"when\": \"ever\"}', version = 7", [])
+        .unwrap();
+    for error in [
+        store.save_schedule(schedule("s")).unwrap_err(),
+        store.set_schedule("s", ScheduleChange::Trigger).unwrap_err(),
+    ] {
+        assert!(error.is_broken() && error.to_string().contains("\"s\""), "{error}");
+    }
+    let version: i64 = file.query_row("SELECT version FROM punctual_schedule", [], |row| row.get(0)).unwrap();
+    assert_eq!(version, 7);
+    store.save_schedule(schedule("t")).unwrap();
+    assert_eq!(store.schedules().unwrap().len(), 1, "the others go on");
+    assert!(store.set_schedule("s", ScheduleChange::Remove).unwrap(), "it can be removed");
+    store.save_schedule(schedule("s")).unwrap();
+}
+
 #[test]
 fn many_may_open_a_new_file_at_once() {
     for _ in 0..5 {

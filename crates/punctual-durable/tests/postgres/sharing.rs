@@ -292,3 +292,27 @@ fn the_last_two_occurrences_that_end_at_once_do_not_miss_each_other() {
         store.set_schedule("s", ScheduleChange::Pause("by hand".to_owned())).unwrap();
     }
 }
+
+/// An older program that declares its schedules at every start does not undo what a newer one has made of them.
+#[test]
+fn a_schedule_that_cannot_be_read_is_not_replaced() {
+    use punctual_durable::{Cadence, NewSchedule, ScheduleChange};
+    let database = Database::new();
+    let store = database.open();
+    let schedule = |name| NewSchedule::new(name, Cadence::Every(Duration::from_secs(3_600)), work());
+    store.save_schedule(schedule("s")).unwrap();
+    let mut sql = database.client();
+    sql.execute("UPDATE punctual.schedule SET definition = '{\"when\": \"ever\"}', version = 7", &[])
+        .unwrap();
+    for error in [
+        store.save_schedule(schedule("s")).unwrap_err(),
+        store.set_schedule("s", ScheduleChange::Trigger).unwrap_err(),
+    ] {
+        assert!(error.is_broken() && error.to_string().contains("\"s\""), "{error}");
+    }
+    assert_eq!(sql.query_one("SELECT version FROM punctual.schedule", &[]).unwrap().get::<_, i64>(0), 7);
+    store.save_schedule(schedule("t")).unwrap();
+    assert_eq!(store.schedules().unwrap().len(), 1, "the others go on");
+    assert!(store.set_schedule("s", ScheduleChange::Remove).unwrap(), "it can be removed");
+    store.save_schedule(schedule("s")).unwrap();
+}

@@ -23,7 +23,8 @@ macro_rules! columns {
     };
 }
 
-/// A definition that cannot be read is of a later version, or damaged: it is left alone, and so are the others.
+/// A definition that cannot be read is of a later version, or damaged: it is left alone, and the others go on. Whoever
+/// wants to change that very one is told.
 fn read(row: &Row) -> Option<ScheduleRecord> {
     let instant = |column| row.get::<_, Option<i64>>(column).map(Timestamp::from_micros);
     let definition = serde_json::from_str(row.get(0)).ok()?;
@@ -62,8 +63,11 @@ fn lock(session: &mut Session, names: &BTreeSet<String>) -> Answer<Vec<ScheduleR
     Ok(rows.iter().filter_map(read).collect())
 }
 
+/// The schedule of that name, locked, for somebody who wants to change it.
 fn lock_one(session: &mut Session, name: &str) -> Answer<Option<ScheduleRecord>> {
-    Ok(lock(session, &BTreeSet::from([name.to_owned()]))?.pop())
+    let rows = session.query(concat!(columns!(), " WHERE name = $1 FOR UPDATE"), &[&name])?;
+    let record = |row| read(row).ok_or_else(|| ScheduleRecord::unreadable(name).into());
+    rows.first().map(record).transpose()
 }
 
 pub(super) fn put(session: &mut Session, record: &ScheduleRecord) -> Answer<()> {

@@ -13,7 +13,8 @@ use crate::time::Timestamp;
 
 const COLUMNS: &str = "definition, next, last, owed, version, paused_at, paused_for";
 
-/// A definition that cannot be read is of a later version, or damaged: it is left alone, and so are the others.
+/// A definition that cannot be read is of a later version, or damaged: it is left alone, and the others go on. Whoever
+/// wants to change that very one is told.
 fn read(row: &Row<'_>) -> Sql<Option<ScheduleRecord>> {
     let instant = |column| maybe_instant(row, column);
     let definition = text(row.get_ref(0)?).unwrap_or_default();
@@ -50,9 +51,19 @@ pub(super) fn due(connection: &Connection, kinds: &[String], until: Timestamp) -
 
 impl Write<'_> {
     fn schedule(&self, name: &str) -> Sql<Option<ScheduleRecord>> {
+        Ok(self.found(name)?.flatten())
+    }
+
+    /// `Some(None)` if there is one that cannot be read.
+    fn found(&self, name: &str) -> Sql<Option<Option<ScheduleRecord>>> {
         let sql = format!("SELECT {COLUMNS} FROM punctual_schedule WHERE name = ?1");
-        let found = self.connection.prepare_cached(&sql)?.query_row([name], read).optional()?;
-        Ok(found.flatten())
+        self.connection.prepare_cached(&sql)?.query_row([name], read).optional()
+    }
+
+    /// The schedule of that name, for somebody who wants to change it.
+    fn changeable(&self, name: &str) -> Result<Option<ScheduleRecord>> {
+        let record = |found: Option<_>| found.ok_or_else(|| ScheduleRecord::unreadable(name));
+        self.sql(self.found(name))?.map(record).transpose()
     }
 
     pub(super) fn put_schedule(&self, record: &ScheduleRecord) -> Sql<()> {
@@ -93,29 +104,25 @@ impl Write<'_> {
     }
 
     pub(super) fn save_schedule(&self, schedule: NewSchedule) -> Result<Saved> {
-        let save = || -> Sql<Saved> {
-            let mut record = self.schedule(&schedule.name)?;
-            let saved = match &mut record {
-                Some(old) => old.redefine(schedule.clone(), self.now),
-                None => Saved::Created,
-            };
-            if saved != Saved::Unchanged {
-                self.put_schedule(&record.unwrap_or_else(|| ScheduleRecord::saved(schedule, self.now)))?;
-            }
-            Ok(saved)
+        let mut record = self.changeable(&schedule.name)?;
+        let saved = match &mut record {
+            Some(old) => old.redefine(schedule.clone(), self.now),
+            None => Saved::Created,
         };
-        self.sql(save())
+        if saved != Saved::Unchanged {
+            let record = record.unwrap_or_else(|| ScheduleRecord::saved(schedule, self.now));
+            self.sql(self.put_schedule(&record))?;
+        }
+        Ok(saved)
     }
 
     pub(super) fn set_schedule(&self, name: &str, change: ScheduleChange) -> Result<bool> {
+        if change == ScheduleChange::Remove {
+            let sql = "DELETE FROM punctual_schedule WHERE name = ?1";
+            return self.sql(self.connection.execute(sql, [name])).map(|count| count == 1);
+        }
+        let Some(mut record) = self.changeable(name)? else { return Ok(false) };
         let set = || -> Sql<bool> {
-            if change == ScheduleChange::Remove {
-                return Ok(self
-                    .connection
-                    .execute("DELETE FROM punctual_schedule WHERE name = ?1", [name])?
-                    == 1);
-            }
-            let Some(mut record) = self.schedule(name)? else { return Ok(false) };
             match change {
                 ScheduleChange::Pause(reason) => record.pause(reason, self.now),
                 ScheduleChange::Resume => record.resume(self.living(name)?, self.now),
