@@ -41,7 +41,8 @@
 //! Handlers may thus be called more than once for a job, and should bear it: [`JobContext::id`] is the same each time,
 //! and [`JobContext::fence`] grows.
 //!
-//! Not promised: that a handler which has lost its lease notices at once; that a stopped process gives up its file; how
+//! Not promised: that a handler which has lost its lease notices, unless its kind is
+//! [exclusive](KindOptions::exclusive), and heeds it; that a stopped process gives up its file; how
 //! the store does on a network file system.
 //!
 //! # What is where

@@ -40,6 +40,7 @@ pub struct KindOptions {
     pub(crate) limits: Limits,
     pub(crate) backoff: Backoff,
     pub(crate) cooperative: bool,
+    pub(crate) exclusive: bool,
 }
 
 impl KindOptions {
@@ -51,6 +52,7 @@ impl KindOptions {
             limits: Limits::default(),
             backoff: Backoff::default(),
             cooperative: false,
+            exclusive: false,
         }
     }
 
@@ -99,6 +101,17 @@ impl KindOptions {
     /// they are dropped where they wait. (Sync handlers cannot be dropped, and are always asked.)
     pub fn cooperative(mut self) -> Self {
         self.cooperative = true;
+        self
+    }
+
+    /// Its handlers are asked to stop when the node has not been able to renew its lease, and a sixth of it is left: for
+    /// that long they can count on it that no other node has begun the same job. By default they go on: if nobody has taken
+    /// the job by the time they end, what they did counts, and otherwise it does not.
+    ///
+    /// What fails because of that is given back, as at a [shutdown](crate::Jobs::shutdown). A handler that does not heed
+    /// it goes on all the same: [`JobContext::fence`] is what others can refuse it by.
+    pub fn exclusive(mut self) -> Self {
+        self.exclusive = true;
         self
     }
 
@@ -196,6 +209,11 @@ impl Registry {
 
     pub(crate) fn kind(&self, name: &str) -> Option<&Kind> {
         self.kinds.get(name)
+    }
+
+    /// Whether a kind that can be run here is exclusive.
+    pub(crate) fn has_exclusive(&self) -> bool {
+        self.kinds.values().any(|kind| kind.run.is_some() && kind.options.exclusive)
     }
 
     /// The names of the kinds that can be run here, in order.

@@ -19,6 +19,9 @@ pub enum Stop {
     TimedOut,
     /// The node is shutting down.
     Shutdown,
+    /// The lease of the node is running out, and another one may begin; see
+    /// [`KindOptions::exclusive`](crate::KindOptions::exclusive).
+    LeaseLost,
 }
 
 impl fmt::Display for Stop {
@@ -27,6 +30,7 @@ impl fmt::Display for Stop {
             Self::Cancelled => "the job was cancelled",
             Self::TimedOut => "the job took longer than its timeout",
             Self::Shutdown => "the node is shutting down",
+            Self::LeaseLost => "the lease of the node is running out",
         })
     }
 }
@@ -55,6 +59,7 @@ impl Signal {
             Stop::Cancelled => 1,
             Stop::TimedOut => 2,
             Stop::Shutdown => 3,
+            Stop::LeaseLost => 4,
         };
         // Relaxed is enough for a flag; `wake` and whoever interrupts the task synchronise.
         let _ = self.reason.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
@@ -65,7 +70,8 @@ impl Signal {
             0 => None,
             1 => Some(Stop::Cancelled),
             2 => Some(Stop::TimedOut),
-            _ => Some(Stop::Shutdown),
+            3 => Some(Stop::Shutdown),
+            _ => Some(Stop::LeaseLost),
         }
     }
 

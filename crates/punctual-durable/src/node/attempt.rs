@@ -130,9 +130,11 @@ fn judge(result: Answer, stop: Option<Stop>, backoff: Backoff, job: &JobRecord) 
         (Some(Stop::Cancelled), _) => Verdict::Cancelled,
         (_, Then::Give) => Verdict::Fail { error: shorten(error.to_string()) },
         (_, Then::After(after)) => retry(after),
-        (Some(Stop::Shutdown), Then::Backoff) if job.limits.on_lost == OnLost::Rerun => Verdict::Release,
-        // By 3.
-        (Some(Stop::Shutdown), Then::Backoff) => retry(Duration::ZERO),
+        (Some(Stop::Shutdown | Stop::LeaseLost), Then::Backoff) => match job.limits.on_lost {
+            OnLost::Rerun => Verdict::Release,
+            // By 3.
+            OnLost::Fail => retry(Duration::ZERO),
+        },
         (_, Then::Backoff) => retry(backoff.wait(job.attempt)),
     }
 }
@@ -178,9 +180,11 @@ mod tests {
         assert_eq!(judge(failed(), None), retry(7));
         assert_eq!(judge(failed(), Some(Stop::TimedOut)), retry(7));
         assert_eq!(judge(failed(), Some(Stop::Cancelled)), Verdict::Cancelled);
-        assert_eq!(judge(failed(), Some(Stop::Shutdown)), Verdict::Release, "it is not charged");
-        let once = super::judge(failed(), Some(Stop::Shutdown), backoff, &job(OnLost::Fail));
-        assert_eq!(once, retry(0), "it is, by 3");
+        for stop in [Some(Stop::Shutdown), Some(Stop::LeaseLost)] {
+            assert_eq!(judge(failed(), stop), Verdict::Release, "it is not charged");
+            let once = super::judge(failed(), stop, backoff, &job(OnLost::Fail));
+            assert_eq!(once, retry(0), "it is, by 3");
+        }
         for stop in [None, Some(Stop::TimedOut), Some(Stop::Shutdown)] {
             assert_eq!(judge(later(), stop), retry(9));
             assert_eq!(judge(permanent(), stop), fail);

@@ -37,6 +37,7 @@ impl Node {
             let held = Held {
                 fence: job.fence,
                 term: state.lease.term(),
+                exclusive: self.exclusive && self.handler(&job.kind).is_some_and(|(_, kind)| kind.exclusive),
                 since: now.after(wait),
                 early,
                 signal: Arc::clone(&signal),

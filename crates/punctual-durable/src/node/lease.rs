@@ -3,8 +3,8 @@
 //! A lease is granted by the store, by the store's clock, when the request arrives there. The node counts from when it
 //! *sent* the request, by its own monotonic clock: so its belief ends before the store's does, however long the answer
 //! took, and without comparing clocks. When the belief ends the node claims and starts nothing more, and what it holds
-//! unstarted it gives back. What runs goes on: if nobody has rescued it meanwhile, its outcome still counts, and
-//! otherwise the fence refuses it.
+//! unstarted it gives back. What runs goes on, unless its kind is exclusive (`guard.rs`): if nobody has rescued it
+//! meanwhile, its outcome still counts, and otherwise the fence refuses it.
 //!
 //! A lease that is granted again after the belief had ended is another one, of a later *term*: others may have taken what
 //! was claimed in the term before. So a claim is good for a start only in the term that it was made in.
@@ -23,6 +23,8 @@ const SOON: (Duration, Duration) = (Duration::from_millis(10), Duration::from_se
 pub(super) struct Lease {
     length: Duration,
     valid_until: Option<Tick>,
+    /// From when on it is so nearly over that exclusive handlers had better stop.
+    runs_out_at: Tick,
     /// How often it has been granted anew.
     term: u64,
     next_renewal: Tick,
@@ -31,7 +33,7 @@ pub(super) struct Lease {
 impl Lease {
     /// A lease that has never been granted, to be asked for at once.
     pub(super) fn new(length: Duration) -> Self {
-        Self { length, valid_until: None, term: 0, next_renewal: Tick::ZERO }
+        Self { length, valid_until: None, runs_out_at: Tick::ZERO, term: 0, next_renewal: Tick::ZERO }
     }
 
     pub(super) fn length(&self) -> Duration {
@@ -45,6 +47,7 @@ impl Lease {
             self.term += 1;
         }
         self.valid_until = Some(sent.after(self.length));
+        self.runs_out_at = sent.after(self.length - self.length / 6);
         // Whole microseconds, as stores count: a node that steps between them would find everything a little late.
         let third = u64::try_from((self.length / RENEWALS).as_micros()).unwrap_or(u64::MAX);
         self.next_renewal = sent.after(Duration::from_micros(third));
@@ -53,6 +56,7 @@ impl Lease {
     /// The store has answered that somebody else has it: ask again after `wait`.
     pub(super) fn refused(&mut self, sent: Tick, wait: Duration) {
         self.valid_until = None;
+        self.runs_out_at = sent;
         self.next_renewal = sent.after(wait);
     }
 
@@ -63,6 +67,10 @@ impl Lease {
 
     pub(super) fn is_valid(&self, now: Tick) -> bool {
         self.valid_until.is_some_and(|until| now < until)
+    }
+
+    pub(super) fn runs_out_at(&self) -> Tick {
+        self.runs_out_at
     }
 
     /// Which lease it is, of those that followed each other with gaps.

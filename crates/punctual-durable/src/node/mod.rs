@@ -41,6 +41,7 @@ mod claimed;
 mod exchange;
 mod flight;
 mod front;
+mod guard;
 mod lease;
 mod look;
 mod outbox;
@@ -130,6 +131,8 @@ pub(crate) struct Node {
     store: Arc<dyn Store>,
     registry: Arc<Registry>,
     kinds: Arc<[String]>,
+    /// Whether one of them is exclusive.
+    exclusive: bool,
     settings: Settings,
     post: Arc<PostBox>,
     /// Who waits for jobs to be over.
@@ -177,6 +180,8 @@ struct State {
     /// Whether a step has been asked for and has not begun.
     stirred: bool,
     alarm: Option<(Tick, CancelOnDrop<()>)>,
+    /// See `guard.rs`.
+    guard: Option<CancelOnDrop<()>>,
     /// The node itself, from when it is to leave with the last report until it has: nobody else may be holding it.
     closing: Option<Arc<Node>>,
 }
@@ -196,6 +201,7 @@ struct Held {
     fence: Fence,
     /// The term of the lease that it was claimed in.
     term: u64,
+    exclusive: bool,
     /// Since when it could have begun.
     since: Tick,
     /// Whether it still waits for its instant.
@@ -259,12 +265,14 @@ impl Node {
             not_before: Tick::ZERO,
             stirred: false,
             alarm: None,
+            guard: None,
             closing: None,
         };
         let node = Arc::new_cyclic(|weak| Self {
             id: NodeId::random(),
             store,
             kinds: registry.runnable(),
+            exclusive: registry.has_exclusive(),
             registry,
             settings,
             post,
@@ -475,6 +483,7 @@ impl Node {
         }
         let active = state.phase == Phase::Active;
         drop(state);
+        self.guard();
         if news {
             self.tell(&if renewal.tenure == Tenure::Active { Event::Active } else { Event::Standby });
         }

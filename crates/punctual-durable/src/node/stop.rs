@@ -136,9 +136,10 @@ impl Node {
         let left = self.store.leave(self.id);
         let mut state = self.lock();
         state.phase = Phase::Gone;
-        let (alarm, closing) = (state.alarm.take(), state.closing.take());
+        let (alarm, guard, closing) = (state.alarm.take(), state.guard.take(), state.closing.take());
         drop(state);
         drop(alarm);
+        drop(guard);
         self.control.shutdown();
         self.timers.shutdown();
         drop(closing);

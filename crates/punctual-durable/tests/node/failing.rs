@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use punctual::ManualClock;
+use punctual::{Clock, ManualClock};
 use punctual_durable::{
     Done, Enqueued, Error, Event, Exchange, Filter, JobContext, JobId, JobState, KindOptions, MemoryStore,
     NewJob, NodeId, Stop, Store, TimeSource, Timestamp,
@@ -92,6 +92,57 @@ fn an_attempt_from_before_the_lease_lapsed_does_not_pass_for_the_one_after() {
     assert_eq!(said.try_iter().collect::<Vec<_>>(), [Some(Stop::Cancelled)], "the second one can be reached");
     assert_eq!(bench.state(id), JobState::Cancelled);
     bench.end(jobs);
+}
+
+/// Others begin at 600 seconds; so there are 100 left to end in.
+#[test]
+fn exclusive_handlers_are_asked_to_stop_before_others_may_begin() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (say, said) = channel();
+    let (clock, start) = (bench.clock.clone(), bench.clock.now());
+    let handler = move |mail: Mail, cx: &JobContext| {
+        let slept = cx.sleep(5_000 * SECOND);
+        say.send((mail.to, cx.attempt(), slept.err(), clock.now().since(start).as_secs()))?;
+        slept?;
+        Ok(Done)
+    };
+    let (fly, flown) = channel();
+    let later = move |_: Mail, cx: JobContext| {
+        fly.send(cx.attempt()).unwrap();
+        async move {
+            cx.sleep_async(5_000 * SECOND).await?;
+            Ok(Done)
+        }
+    };
+    let exclusive = || KindOptions::new().exclusive();
+    let jobs = bench.on(flaky.clone()).concurrency(3).handle("mail", handler.clone());
+    let jobs = jobs.handle_with("alone", exclusive(), handler).handle_async_with("async", exclusive(), later);
+    let jobs = jobs.start().unwrap();
+    let ids = ["mail", "alone", "async"].map(|kind| jobs.enqueue_as(kind, mail(kind)).send().unwrap().id());
+    bench.clock.advance(1_000 * SECOND);
+    assert_eq!(said.try_iter().count(), 0, "the lease is renewed");
+    flaky.refuse_renewals(true);
+    bench.clock.advance(499 * SECOND);
+    assert_eq!((said.try_iter().count(), flown.try_iter().collect::<Vec<_>>()), (0, vec![1]));
+    bench.clock.advance(SECOND);
+    let told = |at| ("alone".to_owned(), 1, Some(Stop::LeaseLost), at);
+    assert_eq!(said.try_iter().collect::<Vec<_>>(), [told(1_500)]);
+    let states = ids.map(|id| bench.state(id));
+    assert_eq!(states[0], JobState::Claimed, "the other goes on");
+    flaky.refuse_renewals(false);
+    bench.clock.advance(60 * SECOND);
+    assert_eq!(flown.try_iter().collect::<Vec<_>>(), [1], "dropped, and run again, uncharged");
+    // A renewal that hangs is none.
+    let go_on = flaky.hang_renewal();
+    bench.clock.jump(800 * SECOND);
+    let (to, attempt, stop, _) = said.recv().unwrap();
+    assert_eq!((to.as_str(), attempt, stop), ("alone", 1, Some(Stop::LeaseLost)));
+    go_on.send(()).unwrap();
+    bench.clock.wait_until_idle();
+    jobs.shutdown(Duration::ZERO).unwrap();
+    bench.clock.wait_until_idle();
+    bench.store.verify();
 }
 
 #[test]

@@ -25,6 +25,8 @@ struct Mood {
     stall: Option<&'static str>,
     renewals: Option<Sender<()>>,
     no_renewals: bool,
+    /// The next renewal hangs until something comes.
+    hang: Option<Receiver<()>>,
     no_exchanges: bool,
     /// Exchanges that asked for jobs, and all.
     claims: u32,
@@ -46,6 +48,13 @@ impl Flaky {
 
     pub(crate) fn refuse_renewals(&self, refuse: bool) {
         self.mood.lock().unwrap().no_renewals = refuse;
+    }
+
+    /// The next renewal does not return until told.
+    pub(crate) fn hang_renewal(&self) -> Sender<()> {
+        let (sender, receiver) = channel();
+        self.mood.lock().unwrap().hang = Some(receiver);
+        sender
     }
 
     pub(crate) fn refuse_exchanges(&self, refuse: bool) {
@@ -86,6 +95,10 @@ impl Store for Flaky {
 
     fn renew(&self, node: NodeId, lease: Duration) -> Result<Renewal> {
         self.mood()?;
+        let hang = self.mood.lock().unwrap().hang.take();
+        if let Some(hang) = hang {
+            let _ = hang.recv();
+        }
         if self.mood.lock().unwrap().no_renewals {
             return Err(Error::transient("not now"));
         }
