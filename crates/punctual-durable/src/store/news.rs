@@ -7,8 +7,12 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Enqueued, News, Ticket};
-use crate::job::{JobId, NewJob};
+#[cfg(feature = "sqlite")]
+use super::Enqueued;
+use super::{News, Ticket};
+use crate::job::JobId;
+#[cfg(feature = "sqlite")]
+use crate::job::NewJob;
 use crate::lane::Lane;
 use crate::time::Timestamp;
 
@@ -22,7 +26,8 @@ const MOST: usize = 300;
 const MOST_NEW: usize = 100;
 
 impl News {
-    /// What there is to say of these jobs when they have been accepted.
+    /// What there is to say of these jobs when they have been accepted. (In PostgreSQL a function says it.)
+    #[cfg(feature = "sqlite")]
     pub(super) fn of(jobs: &[NewJob]) -> impl FnOnce(&[Enqueued]) -> Self + use<> {
         let kind = jobs.first().map(|job| job.kind.clone());
         let kind = kind.filter(|kind| jobs.len() <= MOST_NEW && jobs.iter().all(|job| job.kind == *kind));
@@ -163,6 +168,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "sqlite")]
     #[test]
     fn what_is_told_of_jobs_names_them_if_they_are_few_and_new_and_alike() {
         let of = |kinds: &[&str], accepted: &[Enqueued]| {
