@@ -1,6 +1,6 @@
 //! Nobody looks from the beginning of a line, and nothing is missed: see `store/postgres/low.rs`.
 
-use punctual_durable::{Due, Exchange, JobId, Peek, Store, Verdict};
+use punctual_durable::{Due, Exchange, JobId, Peek, QueueChange, Store, Verdict};
 
 use crate::{Database, Hand, kinds, work};
 
@@ -99,6 +99,54 @@ fn a_transaction_that_commits_very_late_is_not_overlooked_either() {
     assert!(overdue());
     assert_eq!(ids(&hand), [late]);
     assert!(!overdue());
+}
+
+/// Nobody looks at the line of a paused queue, also not when such a transaction ends: that is made up for.
+#[test]
+fn a_transaction_that_commits_very_late_into_a_paused_queue_is_not_overlooked_either() {
+    let database = Database::alone();
+    let hand = Hand::new(&database);
+    let second = || work().queue("second");
+    let mut mine = database.client();
+    settle(&hand);
+    hand.store.enqueue(vec![second()]).unwrap();
+    assert_eq!(ids(&hand).len(), 1, "its line is known");
+    let mut transaction = mine.transaction().unwrap();
+    let late = hand.store.enqueue_in(&mut transaction, vec![second()]).unwrap()[0].id();
+    settle(&hand);
+    let_patience_end(&database);
+    settle(&hand);
+    hand.store.set_queue("second", QueueChange::Pause("for a while".to_owned())).unwrap();
+    transaction.commit().unwrap();
+    settle(&hand);
+    hand.store.set_queue("second", QueueChange::Resume).unwrap();
+    assert_eq!(ids(&hand), [late]);
+}
+
+/// What comes to wait then is due before all that was settled.
+#[test]
+fn after_the_clock_of_the_server_was_set_back_nothing_is_overlooked() {
+    let database = Database::new();
+    let hand = Hand::new(&database);
+    settle(&hand);
+    let set_back = |by: &str| {
+        let sql = format!(
+            "CREATE OR REPLACE FUNCTION punctual.clock() RETURNS bigint LANGUAGE sql VOLATILE AS \
+             $$ SELECT (extract(epoch FROM clock_timestamp() - interval '{by}') * 1000000)::bigint $$"
+        );
+        database.client().batch_execute(&sql).unwrap();
+    };
+    set_back("5 minutes");
+    let first = hand.store.enqueue(vec![work()]).unwrap()[0].id();
+    let peek = Peek::new(kinds(), hand.store.now(), 9).after(hand.store.now());
+    assert!(hand.store.peek(&peek).unwrap().overdue);
+    assert_eq!(ids(&hand), [first]);
+    settle(&hand);
+    set_back("10 minutes");
+    let second = hand.store.enqueue(vec![work()]).unwrap()[0].id();
+    let found = [ids(&hand), ids(&hand)].concat();
+    assert_eq!(found, [second], "by the second sweep at the latest");
+    settle(&hand);
 }
 
 /// A held snapshot keeps entries of dead rows in the index. A sweep reads those since the last one, not all.

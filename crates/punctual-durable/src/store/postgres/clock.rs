@@ -14,10 +14,12 @@
 //!    is not set back and runs no more than one part in 2,048 slower than ours: that much is taken off. It is about what
 //!    time synchronisation may slow a clock down by.
 //! 2. *Set back is noticed.* If by an answer the server's time was less when it was sent for than we would have said, we
-//!    were ahead; what we believed before is forgotten.
+//!    were ahead; what we believed before is forgotten. If it was less by [`STEP`], then its clock has not only run slowly: it
+//!    was set back, and that is counted for those who have drawn conclusions from what it showed (`low.rs`).
 //!
 //! Of several answers the one counts that says the latest: it took the shortest way back.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use punctual::{Clock, SystemClock, Tick};
@@ -27,16 +29,21 @@ use crate::time::Timestamp;
 /// One part in this many of the time that passes here is not believed.
 const DRIFT: u64 = 2_048;
 
+/// A clock that is behind by this much, in microseconds, has been set back. Some are slowed down by a twelfth: between two
+/// looks that is less.
+const STEP: i64 = 10_000;
+
 #[derive(Debug)]
 pub(super) struct ServerClock {
     local: SystemClock,
     /// Server time, and when it was received.
     best: Mutex<Option<(i64, Tick)>>,
+    setbacks: AtomicU64,
 }
 
 impl ServerClock {
     pub(super) fn new() -> Self {
-        Self { local: SystemClock::new(), best: Mutex::new(None) }
+        Self { local: SystemClock::new(), best: Mutex::new(None), setbacks: AtomicU64::new(0) }
     }
 
     /// Local time, for [`learn`](Self::learn).
@@ -57,10 +64,20 @@ impl ServerClock {
         let mut best = self.lock();
         let believed = |tick| best.map(|best| estimate(best, tick));
         // By 2. Otherwise the later one.
-        let was_ahead = believed(sent).is_some_and(|believed| believed > server);
-        if was_ahead || believed(received).is_none_or(|believed| believed <= server) {
+        let ahead = believed(sent).map_or(0, |believed| believed.saturating_sub(server));
+        if ahead >= STEP {
+            self.setbacks.fetch_add(1, Ordering::Relaxed);
+        }
+        if ahead > 0 || believed(received).is_none_or(|believed| believed <= server) {
             *best = Some((server, received));
         }
+    }
+
+    /// How often the server's clock has been set back. Who has [learnt](Self::learn) from an answer knows by this whether it
+    /// had been when that was given.
+    pub(super) fn setbacks(&self) -> u64 {
+        // Relaxed: it was counted by ourselves, or by somebody else at about the same time.
+        self.setbacks.load(Ordering::Relaxed)
     }
 
     /// By 1. The epoch if nothing is known yet.
@@ -117,7 +134,24 @@ mod tests {
         clock.learn_at(tick(0), tick(100), 5_000_000);
         clock.learn_at(tick(1_000), tick(1_100), 2_000_000);
         assert_eq!(believed(&clock, 1_100), 2_000_000);
+        assert_eq!(clock.setbacks(), 1);
         clock.learn_at(tick(2_000), tick(2_100), 9_000_000);
         assert_eq!(believed(&clock, 2_100), 9_000_000, "and one that was set forward, too");
+        assert_eq!(clock.setbacks(), 1);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_by_less_than_has_passed_is_noticed_and_a_slow_one_is_not() {
+        let clock = ServerClock::new();
+        clock.learn_at(tick(0), tick(100), 1_000_000);
+        // A tenth of a second passes here, and less there.
+        clock.learn_at(tick(100_100), tick(100_200), 1_100_000 - 100_000 / 12);
+        assert_eq!((believed(&clock, 100_200), clock.setbacks()), (1_100_000 - 100_000 / 12, 0));
+        clock.learn_at(tick(200_200), tick(200_300), 1_171_000);
+        assert_eq!(
+            (believed(&clock, 200_300), clock.setbacks()),
+            (1_171_000, 1),
+            "more than before, and yet"
+        );
     }
 }

@@ -235,13 +235,17 @@ fn hold(before: Option<Holding>, head: &Row, claimed: Vec<i64>) -> Option<Holdin
 fn learn(session: &mut Session, head: &Row, number: bool) {
     // Without numbers in progress it has not looked at the lines, and names those that are new to us.
     let lines: Vec<i32> = head.get::<_, Option<_>>("lines").unwrap_or_default();
+    let (began, now): (i64, i64) = (head.get("began"), head.get("now"));
+    let set_back = session.lows.follow(session.server.clock.setbacks());
+    session.lows.hear(began);
     if let Some(pending) = head.get::<_, Option<Vec<i64>>>("pending")
         && let Some(firsts) = head.get::<_, Option<Vec<Option<i64>>>>("firsts")
     {
-        session.lows.learn(&lines, &firsts, &pending, head.get("now"));
+        session.lows.learn(&lines, &firsts, &pending, now);
     }
-    if number {
-        session.lows.note(head.get("began"), head.get("number"));
+    session.lows.hear(now);
+    if number && !set_back && began <= now {
+        session.lows.note(began, head.get("number"));
     }
     if lines.is_empty() {
         return;
@@ -274,6 +278,7 @@ fn peek_once(session: &mut Session, peek: &Peek, given: Option<i64>) -> Answer<P
     if given.is_none() {
         session.server.clock.learn(sent, head.get("now"));
     }
+    session.lows.follow(session.server.clock.setbacks());
     if let Some(lines) = head.get::<_, Option<Vec<i32>>>("lines") {
         let firsts: Vec<Option<i64>> = head.get("firsts");
         session.lows.learn(&lines, &firsts, &head.get::<_, Vec<i64>>("pending"), head.get("now"));

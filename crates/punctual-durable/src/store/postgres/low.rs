@@ -20,11 +20,19 @@
 //!   due before `began` either. That instant is *settled*.
 //! - A transaction that writes, in any database of the server, and does not end would hold this back for as long. So after
 //!   [`PATIENCE`] it is passed over: `began` counts as settled without it, and we remember what was settled before it: its
-//!   jobs are not due before that. When a look finds that it has ended, the next one goes back there, once; who looks
-//!   ahead does so at once, and finds them overdue.
+//!   jobs are not due before that. When a look finds that it has ended, `low` goes back there, in every line, whether the
+//!   look was at it or not: a line whose queue is paused, or of a kind that another node on this connection knows, is looked
+//!   at when its time comes. Who looks ahead looks again at once, and finds them overdue.
+//! - All this is about a clock that does not go back. When it has been set back, what comes to wait may be due before `low`:
+//!   everything is forgotten, and begins at the beginning. It is noticed when an answer shows less than one before it, or
+//!   less than it must by the time that has passed here (`clock.rs`).
 //!
 //! So `low` is the lesser of `first` and what is settled; and the look after the end of a transaction that was passed over
-//! begins where it may have added something. Those who only read have no number, and are not waited for.
+//! begins where it may have added something. Those who only read have no number, and are not waited for. A line that a look
+//! was not at keeps its `low`: what is settled only grows, and what was added there since is not due before it.
+//!
+//! # Not noticed
+//! A clock that is set back by less than an answer takes. Clocks that are wrong by so little are slowed down, not set.
 //!
 //! # Paths not taken
 //! *In a row of the line:* every look would write there, and nodes would wait for each other. *A counter in the line that
@@ -56,8 +64,14 @@ pub(super) struct Lows {
     settled: Option<i64>,
     /// Numbers in progress that have been passed over, and what was settled before.
     passed: BTreeMap<i64, i64>,
-    /// From where to look the next time, because some of them have ended.
-    back: Option<i64>,
+    /// Whether the last look has found out that it should have begun before.
+    back: bool,
+    /// What the server's clock showed last.
+    shown: Option<i64>,
+    /// How often it has been set back, by the last answer.
+    setbacks: u64,
+    /// Whether it has been since the last look.
+    forgot: bool,
 }
 
 #[derive(Debug)]
@@ -76,16 +90,16 @@ impl Lows {
         let mut question = Question::default();
         for (line, known) in known {
             question.0.push(*line);
-            question.1.push(self.back.map_or(known.low, |back| known.low.min(back)));
+            question.1.push(known.low);
         }
         question
     }
 
     /// The answer of a look at `now`, at the beginning of which the numbers `pending` were in progress.
     pub(super) fn learn(&mut self, lines: &[i32], firsts: &[Option<i64>], pending: &[i64], now: i64) {
+        self.hear(now);
         let ended = self.passed.extract_if(.., |number, _| !pending.contains(number));
-        // What was asked for has been looked at; what has ended since then has not.
-        self.back = ended.map(|(_, settled)| settled).min();
+        let ended = ended.map(|(_, settled)| settled).min();
         let before = self.settled.unwrap_or(i64::MIN);
         if let Some((began, number)) = self.open {
             let slow = pending.iter().filter(|slow| **slow <= number && !self.passed.contains_key(slow));
@@ -100,14 +114,50 @@ impl Lows {
             let low = first.unwrap_or(i64::MAX).min(settled);
             self.lines.entry(*line).or_insert(Known { line: None, low }).low = low;
         }
+        self.back = std::mem::take(&mut self.forgot) || ended.is_some();
+        if let Some(settled) = ended {
+            // Of all lines, also of those that this look was not at.
+            self.lower(settled);
+        }
+    }
+
+    fn lower(&mut self, to: i64) {
+        for known in self.lines.values_mut() {
+            known.low = known.low.min(to);
+        }
     }
 
     /// Whether something may be due that the last look has not seen.
     pub(super) fn must_look_back(&self) -> bool {
-        self.back.is_some()
+        self.back
     }
 
-    /// An exchange that had that number, and began before it was drawn.
+    /// The server's clock showed this, after all that it has shown before.
+    pub(super) fn hear(&mut self, at: i64) {
+        if self.shown.is_some_and(|shown| at < shown) {
+            self.forget();
+        }
+        self.shown = Some(at);
+    }
+
+    /// How often the server's clock has been set back by the time an answer came. Whether that is more often than before:
+    /// then the answer may be from before it, or after.
+    pub(super) fn follow(&mut self, setbacks: u64) -> bool {
+        let more = setbacks != self.setbacks;
+        if more {
+            self.setbacks = setbacks;
+            self.forget();
+        }
+        more
+    }
+
+    fn forget(&mut self) {
+        self.lower(i64::MIN);
+        self.passed.clear();
+        (self.open, self.settled, self.forgot) = (None, None, true);
+    }
+
+    /// An exchange that had that number, and began before it was drawn; the clock has not been set back in between.
     pub(super) fn note(&mut self, began: i64, number: i64) {
         self.open.get_or_insert((began, number));
     }
@@ -132,7 +182,12 @@ mod tests {
     }
 
     fn low(lows: &Lows) -> i64 {
-        lows.question().1[0]
+        low_of(lows, 1)
+    }
+
+    fn low_of(lows: &Lows, line: i32) -> i64 {
+        let (lines, lows) = lows.question();
+        lows[lines.iter().position(|known| *known == line).unwrap()]
     }
 
     #[test]
@@ -180,6 +235,69 @@ mod tests {
         lows.learn(&[1], &[None], &[], 600 + PATIENCE);
         assert_eq!((lows.must_look_back(), low(&lows)), (false, 600));
         assert!(lows.passed.is_empty());
+    }
+
+    #[test]
+    fn a_line_that_was_not_looked_at_when_a_transaction_ended_is_looked_at_from_there_later() {
+        let mut lows = named();
+        lows.name(2, Line { queue: "paused".to_owned(), kind: "k".to_owned(), lane: Lane::Normal });
+        lows.note(400, 10);
+        lows.learn(&[1, 2], &[None, None], &[], 400);
+        lows.note(500, 13);
+        lows.learn(&[1, 2], &[None, None], &[11], 500 + PATIENCE);
+        assert_eq!((low_of(&lows, 1), low_of(&lows, 2)), (500, 500), "11 is passed over");
+        lows.learn(&[1], &[None], &[], 500 + PATIENCE);
+        assert!(lows.must_look_back());
+        lows.learn(&[1], &[None], &[], 500 + PATIENCE);
+        assert!(!lows.must_look_back());
+        assert_eq!((low_of(&lows, 1), low_of(&lows, 2)), (500, 400));
+        lows.learn(&[1, 2], &[None, Some(410)], &[], 500 + PATIENCE);
+        assert_eq!(low_of(&lows, 2), 410);
+        lows.learn(&[1, 2], &[None, None], &[], 500 + PATIENCE);
+        assert_eq!(low_of(&lows, 2), 500, "it has been looked at");
+    }
+
+    #[test]
+    fn a_line_without_a_name_goes_back_too() {
+        let mut lows = named();
+        lows.note(400, 10);
+        lows.learn(&[1, 2], &[None, None], &[], 400);
+        lows.note(500, 13);
+        lows.learn(&[1, 2], &[None, None], &[11], 500 + PATIENCE);
+        lows.learn(&[1], &[None], &[], 500 + PATIENCE);
+        lows.name(2, Line { queue: "q".to_owned(), kind: "k".to_owned(), lane: Lane::Low });
+        assert_eq!(low_of(&lows, 2), 400);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_begins_at_the_beginning() {
+        let mut lows = named();
+        lows.note(10_000, 10);
+        lows.learn(&[1], &[None], &[], 10_000);
+        assert_eq!(low(&lows), 10_000);
+        lows.note(5_200, 12);
+        lows.learn(&[1], &[None], &[], 5_300);
+        assert_eq!((low(&lows), lows.must_look_back()), (i64::MIN, true));
+        lows.learn(&[1], &[None], &[], 5_400);
+        assert_eq!((low(&lows), lows.must_look_back()), (i64::MIN, false), "nothing is settled yet");
+        lows.note(5_500, 13);
+        lows.learn(&[1], &[None], &[], 5_600);
+        assert_eq!(low(&lows), 5_500, "and goes on from there");
+    }
+
+    #[test]
+    fn what_was_passed_over_before_the_clock_was_set_back_is_forgotten() {
+        let mut lows = named();
+        lows.note(10_000, 10);
+        lows.learn(&[1], &[None], &[5], 10_000 + PATIENCE);
+        assert!(!lows.follow(0));
+        assert!(lows.follow(1), "somebody else has noticed, and time has passed since");
+        assert_eq!(low(&lows), i64::MIN);
+        lows.learn(&[1], &[None], &[5], 11_000 + PATIENCE);
+        assert!(lows.must_look_back());
+        lows.note(12_000 + PATIENCE, 20);
+        lows.learn(&[1], &[None], &[], 12_000 + PATIENCE);
+        assert_eq!((low(&lows), lows.must_look_back()), (12_000 + PATIENCE, false));
     }
 
     #[test]
