@@ -43,6 +43,8 @@ const PAGE: usize = 100;
 const MOST_FENCE: Fence = Fence::from_i64(1 << 62);
 /// The same for versions.
 const MOST_VERSION: i64 = 1 << 62;
+/// And for attempts and crashes, which some stores count in 31 bits.
+const MOST_COUNT: u32 = 1 << 30;
 
 /// The form of exported files.
 const FORMAT: u32 = 1;
@@ -97,6 +99,7 @@ impl MovingJob {
         }
         (record.id, record.owner, record.parent, record.cancel_requested) = (id, None, None, false);
         record.version = record.version.clamp(1, MOST_VERSION);
+        (record.attempt, record.crashes) = (record.attempt.min(MOST_COUNT), record.crashes.min(MOST_COUNT));
         if record.state.is_over() {
             record.finished = record.finished.or(Some(now));
             record.payload = record.payload.filter(|_| record.state == JobState::Dead);

@@ -139,6 +139,7 @@ macro_rules! conformance_tests {
             a_log_is_forgotten_with_its_job
             a_copy_has_everything_once
             a_job_that_moved_in_is_a_job_like_others
+            a_job_with_the_greatest_numbers_moves_in_and_blocks_nobody
             what_was_claimed_moves_in_as_lost
             a_page_that_cannot_be_taken_in_leaves_nothing
             what_nodes_count_is_added_up

@@ -6,10 +6,10 @@ use std::time::Duration;
 use punctual::{Clock, ManualClock};
 
 use super::{Hand, Subject, in_seconds, job, kinds};
-use crate::job::{Due, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, OnLost, StoreId};
+use crate::job::{Due, Fence, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, OnLost, StoreId};
 use crate::journal::{LogLine, Progress, Update};
 use crate::schedule::{Cadence, NewSchedule};
-use crate::store::{Exchange, Filter, MemoryStore, QueueChange, ScheduleChange, Store, Verdict};
+use crate::store::{Exchange, Filter, MemoryStore, QueueChange, Recorded, ScheduleChange, Store, Verdict};
 use crate::transfer::{Cargo, MovingJob, export, import, transfer};
 
 /// A store in memory whose clock shows what that of the subject shows.
@@ -122,6 +122,36 @@ pub fn a_job_that_moved_in_is_a_job_like_others(subject: &mut dyn Subject) {
     assert_eq!(transfer(&*source, &*hand.store).unwrap().jobs, 0);
     source.enqueue(vec![job(), job()]).unwrap();
     assert_eq!(transfer(&*source, &*hand.store).unwrap().jobs, 2, "only what is new");
+    subject.verify();
+}
+
+/// Whatever its numbers are, it is claimed and so are others.
+pub fn a_job_with_the_greatest_numbers_moves_in_and_blocks_nobody(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    let now = hand.store.now();
+    let greatest = |id: i64| {
+        let record = JobRecord::accepted(JobId::from_i64(id), job(), now);
+        let (attempt, crashes, version) = (u32::MAX - 1, u32::MAX, i64::MAX);
+        let record = JobRecord { attempt, crashes, version, fence: Fence::from_i64(1 << 62), ..record };
+        MovingJob { record, failures: Vec::new(), log: crate::JobLog::default() }
+    };
+    let from = StoreId::random();
+    hand.store.import(Cargo { jobs: vec![greatest(1), greatest(i64::MAX)], ..Cargo::new(from) }).unwrap();
+    hand.add(job());
+    for verdict in [Verdict::Retry { after: Duration::ZERO, error: "no".to_owned() }, Verdict::Release] {
+        let held = hand.sweep(9);
+        let seen = held.iter().filter(|job| job.attempt > 1_000_000).count();
+        assert_eq!(held.len() - seen, 1, "the other one");
+        for job in held {
+            assert_ne!(hand.report(&job, verdict.clone()), Recorded::Stale);
+        }
+    }
+    let held = hand.sweep(9);
+    assert!(held.iter().all(|job| job.fence > Fence::from_i64(1 << 62)));
+    drop(hand);
+    subject.crash();
+    let rescuer = Hand::new(subject);
+    assert_eq!(rescuer.store.rescue(rescuer.node, 9).unwrap().len(), held.len());
     subject.verify();
 }
 

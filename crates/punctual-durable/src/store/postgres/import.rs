@@ -110,8 +110,9 @@ fn insert(session: &mut Session, job: &JobRecord) -> Answer<JobId> {
             &job.payload.as_deref().map(str::as_bytes),
         ],
     )?;
-    // Fences go on from there. What is drawn meanwhile is less, and not drawn again.
-    let sql = "SELECT setval('punctual.fence', $1) FROM punctual.fence WHERE last_value < $1";
+    // Fences go on from there. Well beyond: what is drawn between a look at the sequence and its setting must be less, or it
+    // would be drawn again.
+    let sql = "SELECT setval('punctual.fence', $1 + 65536::bigint * 4096) FROM punctual.fence WHERE last_value < $1";
     session.query(sql, &[&job.fence.as_i64()])?;
     Ok(JobId::from_i64(row.get(0)))
 }

@@ -431,7 +431,7 @@ BEGIN
             first_fence := nextval('punctual.fence');
             RETURN QUERY
             UPDATE punctual.job j SET state = 1, owner = me, fence = first_fence + c.place, claimed = at_moment,
-                attempt = j.attempt + 1, version = j.version + 1
+                attempt = least(j.attempt, 2147483646) + 1, version = j.version + 1
             FROM unnest(tids) WITH ORDINALITY c (tid, place) WHERE j.ctid = c.tid
             RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, j.on_lost,
                 j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series, j.nominal,
@@ -480,7 +480,7 @@ BEGIN
                 first_fence := nextval('punctual.fence');
                 RETURN QUERY
                 UPDATE punctual.job j SET state = 1, owner = me, fence = first_fence + c.place, claimed = at_moment,
-                    attempt = j.attempt + 1, version = j.version + 1
+                    attempt = least(j.attempt, 2147483646) + 1, version = j.version + 1
                 FROM unnest(tids) WITH ORDINALITY c (tid, place) WHERE j.ctid = c.tid
                 RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, j.on_lost,
                     j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series, j.nominal,
@@ -544,7 +544,7 @@ BEGIN
                     first_fence := nextval('punctual.fence');
                     RETURN QUERY
                     UPDATE punctual.job j SET state = 1, owner = me, fence = first_fence + c.place, claimed = at_moment,
-                        attempt = j.attempt + 1, version = j.version + 1
+                        attempt = least(j.attempt, 2147483646) + 1, version = j.version + 1
                     FROM unnest(tids) WITH ORDINALITY c (tid, place) WHERE j.ctid = c.tid
                     RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes,
                         j.on_lost, j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series,
