@@ -5,6 +5,9 @@
 //! interrupted anywhere, or is simply made again, goes on where it was: no job is lost, and none comes twice, even if it
 //! has long been run and forgotten there.
 //!
+//! For that, no id may be passed over that a job is seen under later: a copy goes up to where
+//! [everything can be seen](Store::complete_upto) when it begins. What is added after that is for the next one.
+//!
 //! # What is carried over
 //! Jobs, alive and over, with payload, unique key, due time, attempts, what follows them, failures and log; queues with
 //! their settings, schedules with their next time and pauses, where the name is not known yet. Jobs get new ids; the link
@@ -180,19 +183,20 @@ impl Imported {
     }
 }
 
-/// One page of jobs of a store, those after `after`.
-fn page(from: &dyn Store, after: Option<JobId>) -> Result<Vec<MovingJob>> {
+/// One page of jobs of a store, those after `after` and up to `upto`.
+fn page(from: &dyn Store, after: Option<JobId>, upto: JobId) -> Result<Vec<MovingJob>> {
     let filter = Filter { after, ..Filter::new().limit(PAGE) };
     let with = |record: JobRecord| {
         let (failures, log) = (from.failures(record.id)?, from.log(record.id)?);
         Ok(MovingJob { record, failures, log })
     };
-    from.find(&filter)?.into_iter().map(with).collect()
+    from.find(&filter)?.into_iter().take_while(|record| record.id <= upto).map(with).collect()
 }
 
 /// Copies everything from one store to another that is not there yet; see the top of `transfer.rs` for what that means.
 ///
-/// Stop the nodes of the old store first. If it is interrupted, call it again.
+/// Stop the nodes of the old store first. If it is interrupted, call it again; also if jobs have been added there since it
+/// was called, which are not copied otherwise.
 ///
 /// ```
 /// use punctual_durable::{MemoryStore, NewJob, Store, transfer};
@@ -206,15 +210,17 @@ fn page(from: &dyn Store, after: Option<JobId>) -> Result<Vec<MovingJob>> {
 ///
 /// # Errors
 /// If both are the same store, a unique key is taken in the new one, or one of them fails. What was copied before is
-/// there, and is not copied again.
+/// there, and is not copied again. [Transient](Error::is_transient) if somebody has added jobs to the old store in a
+/// transaction that does not end: without those, nothing after them is copied.
 pub fn transfer(from: &dyn Store, to: &dyn Store) -> Result<Imported> {
     let source = from.identity()?;
     if source == to.identity()? {
         return Err(Error::invalid(format!("{source:?} cannot be copied to itself")));
     }
+    let upto = from.complete_upto()?;
     let mut all = to.import(Cargo::new(source))?;
     loop {
-        let jobs = page(from, Some(all.upto))?;
+        let jobs = page(from, Some(all.upto), upto)?;
         if jobs.is_empty() {
             break;
         }
@@ -253,7 +259,7 @@ enum Line {
 /// Payloads and keys are in it as they are.
 ///
 /// # Errors
-/// If the store fails, or `to` does.
+/// If the store fails, or `to` does; and as [`transfer`] if a transaction does not end.
 pub fn export(from: &dyn Store, mut to: impl Write) -> Result<u64> {
     let mut write = |line: &Line| {
         let cannot =
@@ -263,9 +269,10 @@ pub fn export(from: &dyn Store, mut to: impl Write) -> Result<u64> {
         writeln!(to, "{text}").map_err(cannot)
     };
     write(&Line::Punctual { format: FORMAT, store: from.identity()? })?;
+    let upto = from.complete_upto()?;
     let (mut after, mut count) = (None, 0);
     loop {
-        let jobs = page(from, after)?;
+        let jobs = page(from, after, upto)?;
         if jobs.is_empty() {
             break;
         }

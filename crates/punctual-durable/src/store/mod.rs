@@ -269,6 +269,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// If the store fails.
     fn identity(&self) -> Result<StoreId>;
 
+    /// Up to which id nobody will ever see a job that cannot be seen now: a copy by id that stops there misses nothing.
+    ///
+    /// Unless a store says otherwise, that is any: it gives ids in the order in which jobs can be seen. One in which
+    /// transactions may end in another order waits for those that are in progress, for a while.
+    ///
+    /// # Errors
+    /// If the store fails, or somebody does not end a transaction.
+    fn complete_upto(&self) -> Result<JobId> {
+        Ok(JobId::from_i64(i64::MAX))
+    }
+
     /// Takes in a page from another store, all of it or nothing: jobs under new ids as
     /// [`MovingJob::arrive`](crate::MovingJob::arrive) says, but for those up to the last that was taken in from there;
     /// queues of which nothing has been set, and schedules whose name is free. Remembers the last job. See

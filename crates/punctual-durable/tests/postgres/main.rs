@@ -5,6 +5,7 @@ mod bursts;
 mod connecting;
 mod holding;
 mod looking_back;
+mod moving;
 mod ringing;
 mod sharing;
 mod transactions;

@@ -37,6 +37,7 @@ mod accept;
 mod bell;
 mod check;
 mod clock;
+mod complete;
 mod exchange;
 mod follow;
 mod import;
@@ -458,6 +459,10 @@ impl Store for PostgresStore {
             let row = session.one("SELECT value FROM punctual.meta WHERE name = 'store'", &[])?;
             Ok(StoreId::from_i64(row.get(0)))
         })
+    }
+
+    fn complete_upto(&self) -> Result<JobId> {
+        self.read(complete::upto)
     }
 
     fn import(&self, cargo: Cargo) -> Result<Imported> {

@@ -1,0 +1,61 @@
+//! Jobs that are copied while others add some.
+
+use punctual_durable::{Filter, MemoryStore, Store, export, import, transfer};
+
+use crate::{Database, work};
+
+/// Whether somebody waits for transactions to end.
+fn copier_waits(sql: &mut postgres::Client) -> bool {
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' \
+                 AND query LIKE 'SELECT pg_sleep%' AND pid <> pg_backend_pid()";
+    sql.query_one(waits, &[]).unwrap().get::<_, i64>(0) > 0
+}
+
+/// Its id is less than those that can be seen: a copy that has passed it would never come back to it.
+#[test]
+fn a_copy_waits_for_jobs_with_lesser_ids_that_cannot_be_seen_yet() {
+    let database = Database::new();
+    let store = database.open();
+    let (mut mine, mut sql) = (database.client(), database.client());
+    for through_a_file in [false, true] {
+        let before = store.find(&Filter::new()).unwrap().len();
+        let mut transaction = mine.transaction().unwrap();
+        store.enqueue_in(&mut transaction, vec![work()]).unwrap();
+        store.enqueue(vec![work(), work()]).unwrap();
+        let copy = MemoryStore::new();
+        let copied = std::thread::scope(|scope| {
+            let copying = scope.spawn(|| {
+                if through_a_file {
+                    let mut file = Vec::new();
+                    export(&*store, &mut file).unwrap();
+                    import(file.as_slice(), &copy).unwrap()
+                } else {
+                    transfer(&*store, &copy).unwrap()
+                }
+            });
+            while !copier_waits(&mut sql) && !copying.is_finished() {
+                std::thread::yield_now();
+            }
+            transaction.commit().unwrap();
+            copying.join().unwrap()
+        });
+        assert_eq!(copied.jobs, before + 3);
+        assert_eq!(transfer(&*store, &copy).unwrap().jobs, 0, "that was all");
+    }
+}
+
+/// Nobody is waited for who came later, or who only reads.
+#[test]
+fn a_copy_goes_up_to_where_it_began() {
+    let database = Database::new();
+    let store = database.open();
+    assert_eq!(transfer(&*store, &MemoryStore::new()).unwrap().jobs, 0, "no id has been given");
+    let mut reader = database.client();
+    let mut reads = reader.transaction().unwrap();
+    reads.batch_execute("SELECT count(*) FROM punctual.job").unwrap();
+    let first = store.enqueue(vec![work()]).unwrap()[0].id();
+    let upto = store.complete_upto().unwrap();
+    let second = store.enqueue(vec![work()]).unwrap()[0].id();
+    assert!(first <= upto && upto < second);
+    reads.commit().unwrap();
+}
