@@ -66,6 +66,14 @@ impl Finding {
     pub fn error(check: &'static str, message: impl Into<String>) -> Self {
         Self { severity: Severity::Error, check, message: message.into() }
     }
+
+    /// A schedule that waits for the end of an occurrence, and there is none.
+    pub(crate) fn stands_still(schedule: &str) -> Self {
+        let message = format!(
+            "the schedule {schedule:?} waits for the end of an occurrence, and none is alive: pause and resume it"
+        );
+        Self::error("schedules", message)
+    }
 }
 
 impl fmt::Display for Finding {

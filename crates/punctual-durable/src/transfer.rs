@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::job::{Failure, Fence, JobId, JobRecord, NewJob, StoreId, UniqueKey};
 use crate::journal::JobLog;
-use crate::schedule::ScheduleRecord;
+use crate::schedule::{Cadence, ScheduleRecord};
 use crate::store::{Filter, QueueRecord, Store, lost};
 use crate::time::Timestamp;
 use crate::{JobState, OnConflict};
@@ -111,6 +111,28 @@ impl MovingJob {
             record.finished = None;
         }
         Self { record, failures, log }
+    }
+}
+
+impl ScheduleRecord {
+    /// The schedule as the new store keeps it, given how many of its occurrences are alive there.
+    ///
+    /// A fixed delay goes on when its last occurrence is over. If that has arrived as lost, or was run before the schedule
+    /// came, nobody would notice: so it is over now.
+    #[must_use]
+    pub fn arrive(mut self, living: usize, now: Timestamp) -> Self {
+        if self.stands_still(living)
+            && let Cadence::Delay(delay) = self.definition.cadence
+        {
+            self.next = Some(now.after(delay));
+        }
+        self
+    }
+
+    /// Whether it waits for the end of an occurrence, and there is none.
+    pub(crate) fn stands_still(&self, living: usize) -> bool {
+        let delay = matches!(self.definition.cadence, Cadence::Delay(_));
+        delay && self.next.is_none() && self.paused.is_none() && living == 0
     }
 }
 

@@ -8,7 +8,7 @@ use punctual::{Clock, ManualClock};
 use super::{Hand, Subject, in_seconds, job, kinds};
 use crate::job::{Due, Fence, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, OnLost, StoreId};
 use crate::journal::{LogLine, Progress, Update};
-use crate::schedule::{Cadence, NewSchedule};
+use crate::schedule::{Cadence, NewSchedule, ScheduleRecord};
 use crate::store::{Exchange, Filter, MemoryStore, QueueChange, Recorded, ScheduleChange, Store, Verdict};
 use crate::transfer::{Cargo, MovingJob, export, import, transfer};
 
@@ -176,6 +176,44 @@ pub fn what_was_claimed_moves_in_as_lost(subject: &mut dyn Subject) {
     assert!(hand.store.failures(found[0].id).unwrap()[0].message.contains("died"));
     assert_eq!((found[2].payload.as_deref(), found[2].finished), (None, Some(hand.store.now())));
     assert_eq!(hand.sweep_ids(9), [found[0].id]);
+    subject.verify();
+}
+
+/// While an occurrence of a fixed delay is alive, only its end makes the next. If none is alive here, that was now.
+pub fn a_fixed_delay_goes_on_whatever_became_of_its_occurrence_on_the_way(subject: &mut dyn Subject) {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let hand = Hand::new(subject);
+    let now = hand.store.now();
+    let schedule = |name: &str| {
+        let record = ScheduleRecord::saved(NewSchedule::new(name, Cadence::Delay(MINUTE), job()), now);
+        ScheduleRecord { next: None, ..record }
+    };
+    let occurrence = |id: i64, schedule: &str, state: JobState| {
+        let record = JobRecord::accepted(JobId::from_i64(id), job(), now);
+        let limits = crate::Limits { on_lost: OnLost::Fail, ..record.limits };
+        let record = JobRecord { state, limits, series: Some((schedule.to_owned(), now)), ..record };
+        MovingJob { record, failures: Vec::new(), log: crate::JobLog::default() }
+    };
+    let paused = ScheduleRecord { paused: Some((now, "why".to_owned())), ..schedule("paused") };
+    let cargo = Cargo {
+        jobs: vec![occurrence(1, "alive", JobState::Scheduled), occurrence(2, "lost", JobState::Claimed)],
+        schedules: vec![schedule("alive"), schedule("lost"), paused, schedule("run before")],
+        ..Cargo::new(StoreId::random())
+    };
+    hand.store.import(cargo).unwrap();
+    let nexts = || {
+        let schedules = hand.store.schedules().unwrap().into_iter();
+        schedules.map(|schedule| (schedule.definition.name, schedule.next)).collect::<Vec<_>>()
+    };
+    let later = Some(now.after(MINUTE));
+    let names = ["alive", "lost", "paused", "run before"].map(str::to_owned);
+    let expected = |alive| names.clone().into_iter().zip([alive, later, None, later]).collect::<Vec<_>>();
+    assert_eq!(nexts(), expected(None));
+    assert!(hand.store.check().unwrap().iter().all(|finding| finding.check != "schedules"));
+    let held = hand.sweep(9);
+    assert_eq!(held.len(), 1);
+    hand.report(&held[0], Verdict::Done);
+    assert_eq!(nexts(), expected(later));
     subject.verify();
 }
 

@@ -123,6 +123,8 @@ fn the_doctor_finds_what_somebody_has_done_to_the_file() {
     store.enqueue(vec![chain, NewJob::new("other", "{}").queue("q")]).unwrap();
     let cadence = punctual_durable::Cadence::Every(SECOND);
     store.save_schedule(punctual_durable::NewSchedule::new("s", cadence, NewJob::new("mail", "{}"))).unwrap();
+    let cadence = punctual_durable::Cadence::Delay(SECOND);
+    store.save_schedule(punctual_durable::NewSchedule::new("d", cadence, NewJob::new("mail", "{}"))).unwrap();
     let bad = || {
         let findings = store.check().unwrap().into_iter().filter(|finding| finding.severity > Severity::Info);
         findings.map(|finding| finding.to_string()).collect::<Vec<_>>()
@@ -131,6 +133,7 @@ fn the_doctor_finds_what_somebody_has_done_to_the_file() {
     let file = rusqlite::Connection::open(folder.file("jobs.db")).unwrap();
     for (harm, word) in [
         ("UPDATE punctual_job SET follow = '[{' WHERE id = 1", "what follows job 1 cannot be read"),
+        ("UPDATE punctual_schedule SET next = NULL", "the schedule \"d\" waits for the end of an occurrence"),
         ("UPDATE punctual_schedule SET definition = '{}'", "the schedule \"s\" cannot be read"),
         ("DELETE FROM punctual_queue WHERE name = 'q'", "1 lines are of queues that do not exist"),
         ("DELETE FROM punctual_line WHERE queue = 'q'", "1 jobs are in lines that do not exist"),

@@ -1,6 +1,10 @@
 //! Jobs that are copied while others add some.
 
-use punctual_durable::{Filter, MemoryStore, Store, export, import, transfer};
+use std::time::Duration;
+
+use punctual_durable::{
+    Cadence, Filter, MemoryStore, NewSchedule, PostgresStore, ScheduleChange, Store, export, import, transfer,
+};
 
 use crate::{Database, work};
 
@@ -58,4 +62,35 @@ fn a_copy_goes_up_to_where_it_began() {
     let second = store.enqueue(vec![work()]).unwrap()[0].id();
     assert!(first <= upto && upto < second);
     reads.commit().unwrap();
+}
+
+/// However it came to that.
+#[test]
+fn a_schedule_that_stands_still_is_found_and_goes_on_when_it_is_resumed() {
+    let database = Database::new();
+    let store = database.open();
+    let found = |store: &PostgresStore| {
+        let findings = store.check().unwrap().into_iter().filter(|finding| finding.check == "schedules");
+        findings.map(|finding| finding.message).collect::<Vec<_>>()
+    };
+    for (name, cadence) in [
+        ("delay", Cadence::Delay(Duration::from_secs(60))),
+        ("every", Cadence::Every(Duration::from_secs(60))),
+    ] {
+        store.save_schedule(NewSchedule::new(name, cadence, work())).unwrap();
+    }
+    assert_eq!(found(&store), [""; 0]);
+    database.client().batch_execute("UPDATE punctual.schedule SET next = NULL").unwrap();
+    let said = found(&store);
+    assert!(said.len() == 1 && said[0].contains("\"delay\""), "{said:?}");
+    store.set_schedule("delay", ScheduleChange::Trigger).unwrap();
+    assert_eq!(found(&store), [""; 0], "its end is waited for");
+    let id = store.find(&Filter::new()).unwrap()[0].id;
+    store.cancel(vec![id]).unwrap();
+    assert_eq!(found(&store), [""; 0]);
+    database.client().batch_execute("UPDATE punctual.schedule SET next = NULL").unwrap();
+    store.set_schedule("delay", ScheduleChange::Pause("for a moment".to_owned())).unwrap();
+    assert_eq!(found(&store), [""; 0]);
+    store.set_schedule("delay", ScheduleChange::Resume).unwrap();
+    assert_eq!(found(&store), [""; 0]);
 }

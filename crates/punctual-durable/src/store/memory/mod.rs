@@ -350,7 +350,10 @@ impl Store for MemoryStore {
         let orphan = |id: &&JobId| !state.jobs[id].owner.is_some_and(|owner| state.is_alive(owner, now));
         let orphans = state.claimed.iter().filter(orphan).count();
         let found = |count| format!("{count} jobs are held by nodes that are dead, and wait to be rescued");
-        Ok((orphans > 0).then(|| Finding::warning("orphaned claims", found(orphans))).into_iter().collect())
+        let orphaned = (orphans > 0).then(|| Finding::warning("orphaned claims", found(orphans)));
+        let still = (state.schedules.iter())
+            .filter(|(name, record)| record.stands_still(state.living(name.as_str())));
+        Ok(orphaned.into_iter().chain(still.map(|(name, _)| Finding::stands_still(name))).collect())
     }
 
     fn identity(&self) -> Result<StoreId> {

@@ -305,7 +305,9 @@ impl State {
         }
         let before = self.schedules.len();
         for schedule in cargo.schedules {
-            self.schedules.entry(schedule.definition.name.clone()).or_insert(schedule);
+            let living = self.living(&schedule.definition.name);
+            let name = schedule.definition.name.clone();
+            self.schedules.entry(name).or_insert_with(|| schedule.arrive(living, now));
         }
         self.imported.insert(cargo.from, upto);
         Ok(Imported::new(jobs, self.schedules.len() - before, upto))

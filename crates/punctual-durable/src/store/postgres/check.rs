@@ -4,7 +4,7 @@ use super::schema;
 use super::session::{Answer, Session};
 use crate::doctor::Finding;
 use crate::job::NewJob;
-use crate::schedule::NewSchedule;
+use crate::schedule::{Cadence, NewSchedule};
 
 /// Lines beyond which looking for jobs gets slow.
 const MANY_LINES: i64 = 10_000;
@@ -89,11 +89,19 @@ fn lines(session: &mut Session) -> Answer<Vec<Finding>> {
 
 fn unreadable(session: &mut Session) -> Answer<Vec<Finding>> {
     let mut findings = Vec::new();
-    for row in session.query("SELECT name, definition FROM punctual.schedule", &[])? {
-        if let Err(error) = serde_json::from_str::<NewSchedule>(row.get(1)) {
-            let name: &str = row.get(0);
-            let message = format!("the schedule {name:?} cannot be read: {error}");
-            findings.push(Finding::error("schedules", message));
+    let sql = "SELECT name, definition, next IS NULL AND paused_at IS NULL AND NOT EXISTS (\
+               SELECT FROM punctual.job j WHERE j.series = s.name AND j.series IS NOT NULL) FROM punctual.schedule s";
+    for row in session.query(sql, &[])? {
+        let name: &str = row.get(0);
+        match serde_json::from_str::<NewSchedule>(row.get(1)) {
+            Ok(schedule) if row.get(2) && matches!(schedule.cadence, Cadence::Delay(_)) => {
+                findings.push(Finding::stands_still(name));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let message = format!("the schedule {name:?} cannot be read: {error}");
+                findings.push(Finding::error("schedules", message));
+            }
         }
     }
     for row in session.query("SELECT id, follow FROM punctual.job WHERE follow IS NOT NULL", &[])? {

@@ -25,16 +25,17 @@ pub(super) fn import(session: &mut Session, cargo: &Cargo, given: Option<i64>) -
             jobs += 1;
             take_in(session, job.clone(), now)?;
         }
-        for queue in &cargo.queues {
-            take_in_queue(session, queue)?;
-        }
         for schedule in &cargo.schedules {
             let name = &schedule.definition.name;
             // Whether it can be read or not.
             if session.query("SELECT FROM punctual.schedule WHERE name = $1", &[name])?.is_empty() {
-                series::put(session, schedule)?;
+                let living = living(session, name)?;
+                series::put(session, &schedule.clone().arrive(living, now))?;
                 schedules += 1;
             }
+        }
+        for queue in &cargo.queues {
+            take_in_queue(session, queue)?;
         }
         let sql = "INSERT INTO punctual.meta (name, value) VALUES ($1, $2) \
                    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
@@ -115,6 +116,13 @@ fn insert(session: &mut Session, job: &JobRecord) -> Answer<JobId> {
     let sql = "SELECT setval('punctual.fence', $1 + 65536::bigint * 4096) FROM punctual.fence WHERE last_value < $1";
     session.query(sql, &[&job.fence.as_i64()])?;
     Ok(JobId::from_i64(row.get(0)))
+}
+
+/// How many occurrences of a schedule are alive. Locked: who ends one at this moment does not see the schedule, so we wait
+/// for that; who ends one later sees it.
+fn living(session: &mut Session, schedule: &str) -> Answer<usize> {
+    let sql = "SELECT id FROM punctual.job WHERE series = $1 AND series IS NOT NULL ORDER BY id FOR UPDATE";
+    Ok(session.query(sql, &[&schedule])?.len())
 }
 
 fn take_in_queue(session: &mut Session, queue: &QueueRecord) -> Answer<()> {

@@ -6,7 +6,7 @@ use super::Sql;
 use super::rows::text;
 use crate::doctor::Finding;
 use crate::job::{NewJob, NodeId};
-use crate::schedule::NewSchedule;
+use crate::schedule::{Cadence, NewSchedule};
 
 /// Lines beyond which looking for jobs gets slow.
 const MANY_LINES: i64 = 10_000;
@@ -103,14 +103,20 @@ fn lines(connection: &Connection) -> Sql<Vec<Finding>> {
 
 fn unreadable(connection: &Connection) -> Sql<Vec<Finding>> {
     let mut findings = Vec::new();
-    let mut statement = connection.prepare("SELECT name, definition FROM punctual_schedule")?;
+    let sql = "SELECT name, definition, next IS NULL AND paused_at IS NULL AND NOT EXISTS (SELECT 1 \
+               FROM punctual_job WHERE series = s.name AND series IS NOT NULL AND state < 2) FROM punctual_schedule s";
+    let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let (name, definition) = (text(row.get_ref(0)?), text(row.get_ref(1)?).unwrap_or_default());
-        if let Err(error) = serde_json::from_str::<NewSchedule>(&definition) {
-            let name = name.unwrap_or_default();
-            findings
-                .push(Finding::error("schedules", format!("the schedule {name:?} cannot be read: {error}")));
+        let name = text(row.get_ref(0)?).unwrap_or_default();
+        let definition = text(row.get_ref(1)?).unwrap_or_default();
+        match serde_json::from_str::<NewSchedule>(&definition) {
+            Ok(schedule) if row.get(2)? && matches!(schedule.cadence, Cadence::Delay(_)) => {
+                findings.push(Finding::stands_still(&name));
+            }
+            Ok(_) => {}
+            Err(error) => findings
+                .push(Finding::error("schedules", format!("the schedule {name:?} cannot be read: {error}"))),
         }
     }
     let sql = "SELECT id, follow FROM punctual_job WHERE follow IS NOT NULL";

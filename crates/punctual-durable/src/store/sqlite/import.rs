@@ -25,9 +25,11 @@ impl Write<'_> {
         for queue in &cargo.queues {
             self.sql(self.take_in_queue(queue))?;
         }
-        for schedule in &cargo.schedules {
-            if self.sql(self.is_free(&schedule.definition.name))? {
-                self.sql(self.put_schedule(schedule))?;
+        for schedule in cargo.schedules {
+            let name = &schedule.definition.name;
+            if self.sql(self.is_free(name))? {
+                let living = self.sql(self.occurrences(name))?;
+                self.sql(self.put_schedule(&schedule.arrive(living, self.now)))?;
                 schedules += 1;
             }
         }
@@ -45,6 +47,13 @@ impl Write<'_> {
     fn is_free(&self, name: &str) -> Sql<bool> {
         let sql = "SELECT 1 FROM punctual_schedule WHERE name = ?1";
         Ok(!self.connection.prepare_cached(sql)?.exists([name])?)
+    }
+
+    /// How many occurrences of a schedule are alive.
+    fn occurrences(&self, schedule: &str) -> Sql<usize> {
+        let sql = "SELECT count(*) FROM punctual_job WHERE series = ?1 AND series IS NOT NULL AND state < 2";
+        let count: i64 = self.connection.prepare_cached(sql)?.query_row([schedule], |row| row.get(0))?;
+        Ok(usize::try_from(count).unwrap_or(0))
     }
 
     fn take_in(&self, job: MovingJob) -> Result<()> {
