@@ -6,11 +6,10 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use punctual_durable::{
-    Done, Due, Event, Exchange, Filter, JobContext, JobState, Jobs, Lane, OnLost, QueueChange, Report, Store,
-    Timestamp, Verdict, share,
+    Done, Due, Event, Exchange, Exchanged, Filter, JobContext, JobState, Jobs, Lane, LogLine, MemoryStore,
+    NodeId, OnLost, PostgresStore, Progress, QueueChange, Recorded, Report, Store, Timestamp, Update,
+    Verdict, share, transfer,
 };
-
-use punctual_durable::{PostgresStore, Recorded};
 
 use crate::{Database, Hand, kinds, work};
 
@@ -120,6 +119,65 @@ fn jobs_that_are_done_can_be_forgotten_at_once() {
     let mut wrong = hand.sweep(1);
     wrong.claimed[0].fence = punctual_durable::Fence::from_i64(1);
     assert_eq!(hand.done(&wrong, 0).recorded, [Recorded::Stale], "it is there, and not by this claim");
+}
+
+/// Whatever an attempt has left behind, in this life or before.
+#[test]
+fn with_a_job_that_is_forgotten_at_once_goes_all_that_was_kept_of_it() {
+    let database = Database::new();
+    let store = PostgresStore::open(&database.url).unwrap().forget_done();
+    let hand = Hand::on(std::sync::Arc::new(store));
+    let mut sql = database.client();
+    let mut kept = || -> [i64; 4] {
+        ["failure", "progress", "log", "past"].map(|table| {
+            sql.query_one(&format!("SELECT count(*) FROM punctual.{table}"), &[]).unwrap().get(0)
+        })
+    };
+    let say = |held: &Exchanged| {
+        let (id, fence, now) = (held.claimed[0].id, held.claimed[0].fence, hand.store.now());
+        let mut update = Update::new(id, fence);
+        update.progress = Some(Progress::new(fence, now, 1, "a little"));
+        update.lines = vec![LogLine::new(fence, 0, now, "a line")];
+        hand.store.exchange(hand.id, Exchange::new(kinds()).updates(vec![update])).unwrap();
+    };
+    let report = |held: &Exchanged, verdict: Verdict| {
+        let report = Report::new(held.claimed[0].id, held.claimed[0].fence, verdict);
+        hand.store.exchange(hand.id, Exchange::new(kinds()).reports(vec![report])).unwrap();
+    };
+    let again = || Verdict::Retry { after: Duration::ZERO, error: "no".to_owned() };
+
+    hand.store.enqueue(vec![work()]).unwrap();
+    let held = hand.sweep(1);
+    report(&held, again());
+    let held = hand.sweep(1);
+    assert_eq!(kept(), [1, 0, 0, 0]);
+    hand.done(&held, 0);
+    assert_eq!(kept(), [0; 4], "a failure");
+
+    hand.store.enqueue(vec![work()]).unwrap();
+    let held = hand.sweep(1);
+    say(&held);
+    assert_eq!(kept(), [0, 1, 1, 0]);
+    hand.done(&held, 0);
+    assert_eq!(kept(), [0; 4], "what it has said");
+
+    hand.store.enqueue(vec![work()]).unwrap();
+    let held = hand.sweep(1);
+    report(&held, Verdict::Fail { error: "no".to_owned() });
+    assert_eq!(kept(), [1, 0, 0, 1]);
+    hand.store.retry(held.claimed[0].id, Due::Now).unwrap();
+    hand.done(&hand.sweep(1), 0);
+    assert_eq!(kept(), [0; 4], "what was before its death");
+
+    let elsewhere = MemoryStore::new();
+    elsewhere.enqueue(vec![work()]).unwrap();
+    let node = NodeId::random();
+    elsewhere.renew(node, crate::LEASE).unwrap();
+    elsewhere.exchange(node, Exchange::new(kinds()).sweep(1)).unwrap();
+    transfer(&elsewhere, &*hand.store).unwrap();
+    assert_eq!(kept(), [1, 0, 0, 0]);
+    hand.done(&hand.sweep(1), 0);
+    assert_eq!(kept(), [0; 4], "what was in another store");
 }
 
 #[test]

@@ -79,9 +79,9 @@ fn insert(session: &mut Session, job: &JobRecord) -> Answer<JobId> {
          VALUES (nextval('punctual.job_id'), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, \
          coalesce($15::bigint, 0), $16, $17, $18, $19, $20) RETURNING id"
     } else {
-        "INSERT INTO punctual.job (late, line, state, due, version, attempt, crashes, max_attempts, max_crashes, on_lost, \
+        "INSERT INTO punctual.job (late, traces, line, state, due, version, attempt, crashes, max_attempts, max_crashes, on_lost, \
          timeout, uniq, created, fence, claimed, note, series, nominal, follow, payload) \
-         SELECT true, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $18, $19, $20 \
+         SELECT true, true, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $18, $19, $20 \
          WHERE $15::bigint IS NULL RETURNING id"
     };
     let micros_of = |instant: Option<Timestamp>| instant.map(Timestamp::as_micros);

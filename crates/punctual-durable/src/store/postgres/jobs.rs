@@ -93,9 +93,9 @@ pub(super) fn retry(session: &mut Session, id: JobId, due: Due, given: Option<i6
         // One that takes the key at this moment is waited for; then it is a conflict, too.
         let sql = "WITH gone AS (DELETE FROM punctual.past WHERE id = $1 RETURNING *) \
                    INSERT INTO punctual.job (id, due, late, line, on_lost, version, fence, owner, claimed, created, \
-                   max_attempts, max_crashes, timeout, nominal, parent, uniq, series, follow, note, payload) \
+                   max_attempts, max_crashes, timeout, nominal, parent, uniq, series, follow, note, payload, traces) \
                    SELECT id, $2, $4, line, on_lost, $3, fence, owner, claimed, created, max_attempts, max_crashes, timeout, \
-                   nominal, parent, uniq, series, follow, note, payload FROM gone";
+                   nominal, parent, uniq, series, follow, note, payload, true FROM gone";
         session.query(sql, &[&id.as_i64(), &job.due.as_micros(), &job.version, &(job.due < now)])?;
         Ok(Moved::Waiting(rows::ticket(&job)))
     })

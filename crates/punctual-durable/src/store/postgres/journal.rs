@@ -35,10 +35,15 @@ pub(super) fn update(session: &mut Session, node: NodeId, updates: &[Update]) ->
     let (ids, fences): (Vec<i64>, Vec<i64>) =
         updates.iter().map(|update| (update.id.as_i64(), update.fence.as_i64())).unzip();
     // Locked until the end, so that nobody takes a job over between what is said and what is reported.
-    let sql = "SELECT j.id, j.fence FROM unnest($2::bigint[], $3::bigint[]) u (id, fence) \
+    let sql = "SELECT j.id, j.fence, j.traces FROM unnest($2::bigint[], $3::bigint[]) u (id, fence) \
                JOIN punctual.job j ON j.id = u.id AND j.fence = u.fence AND j.owner = $1 AND j.state = 1 \
                ORDER BY j.id FOR UPDATE OF j";
     let held = session.query(sql, &[&node.as_i64(), &ids, &fences])?;
+    // Whoever forgets a job then knows that there is more to forget.
+    let first: Vec<i64> = held.iter().filter(|row| !row.get::<_, bool>(2)).map(|row| row.get(0)).collect();
+    if !first.is_empty() {
+        session.query("UPDATE punctual.job SET traces = true WHERE id = ANY ($1)", &[&first])?;
+    }
     let held: std::collections::HashSet<(i64, i64)> =
         held.iter().map(|row| (row.get(0), row.get(1))).collect();
     let heeded = updates.iter().filter(|update| held.contains(&(update.id.as_i64(), update.fence.as_i64())));

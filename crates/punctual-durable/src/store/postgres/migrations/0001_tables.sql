@@ -51,6 +51,7 @@ CREATE TABLE punctual.job (
     claimed      bigint,
     cancel       boolean NOT NULL DEFAULT false, -- its owner has been asked to stop
     late         boolean NOT NULL DEFAULT false, -- it was due before it came to wait
+    traces       boolean NOT NULL DEFAULT false, -- there may be failures, progress or a log of it
     created      bigint NOT NULL,
     max_attempts bigint NOT NULL,
     max_crashes  bigint NOT NULL,

@@ -152,8 +152,9 @@ BEGIN
 
     UPDATE punctual.job j SET state = 0, due = n.due, late = n.due < moment, attempt = n.attempt, crashes = n.crashes,
         note = coalesce(n.note, j.note), version = j.version + 1, cancel = false,
-        owner = CASE WHEN forget_owner THEN NULL ELSE j.owner END
-    FROM unnest(ids, states, dues, attempts, crashed, notes) n (id, state, due, attempt, crashes, note)
+        owner = CASE WHEN forget_owner THEN NULL ELSE j.owner END, traces = j.traces OR n.failure IS NOT NULL
+    FROM unnest(ids, states, dues, attempts, crashed, notes, failures)
+        n (id, state, due, attempt, crashes, note, failure)
     WHERE j.id = n.id AND n.state = 0;
 
     WITH gone AS (
@@ -348,6 +349,7 @@ DECLARE
     my_tid tid;
     my_held bigint[];
     done bigint[];
+    traced bigint[];
     line_queues text[];
     line_lanes smallint[];
     line_lows bigint[];
@@ -384,7 +386,7 @@ BEGIN
             WHERE j.id = r.id AND j.owner = me AND j.fence = r.fence AND j.state = 1
                 AND j.series IS NULL AND j.follow IS NULL
             RETURNING j.id, j.due, j.line, j.on_lost, j.version, j.attempt, j.crashes, j.fence, j.owner, j.claimed,
-                j.created, j.max_attempts, j.max_crashes, j.timeout, j.parent, j.uniq, j.note
+                j.created, j.max_attempts, j.max_crashes, j.timeout, j.parent, j.uniq, j.note, j.traces
         ), kept AS (
             INSERT INTO punctual.past (id, due, line, state, on_lost, version, attempt, crashes, fence, owner, claimed,
                 created, finished, max_attempts, max_crashes, timeout, parent, uniq, note)
@@ -392,7 +394,13 @@ BEGIN
                 g.created, at_moment, g.max_attempts, g.max_crashes, g.timeout, g.parent, g.uniq, g.note
             FROM gone g WHERE keep
         )
-        SELECT coalesce(array_agg(g.id), '{}') INTO done FROM gone g;
+        SELECT coalesce(array_agg(g.id), '{}'), array_agg(g.id) FILTER (WHERE g.traces AND NOT keep) INTO done, traced
+        FROM gone g;
+        IF traced IS NOT NULL THEN
+            DELETE FROM punctual.failure f WHERE f.job = ANY (traced);
+            DELETE FROM punctual.progress p WHERE p.job = ANY (traced);
+            DELETE FROM punctual.log l WHERE l.job = ANY (traced);
+        END IF;
         IF cardinality(done) < cardinality(done_ids) THEN
             IF EXISTS (SELECT FROM unnest(done_ids, done_fences) r (id, fence) JOIN punctual.job j ON j.id = r.id
                        WHERE j.owner = me AND j.fence = r.fence AND j.state = 1) THEN
