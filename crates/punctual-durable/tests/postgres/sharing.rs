@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use punctual_durable::{
     Done, Due, Event, Exchange, Exchanged, Filter, JobContext, JobState, Jobs, Lane, LogLine, MemoryStore,
-    NodeId, OnLost, PostgresStore, Progress, QueueChange, Recorded, Report, Store, Timestamp, Update,
-    Verdict, share, transfer,
+    Moved, NodeId, OnConflict, OnLost, PostgresStore, Progress, QueueChange, Recorded, Report,
+    ScheduleChange, Store, Timestamp, Update, Verdict, share, transfer,
 };
 
 use crate::{Database, Hand, kinds, work};
@@ -197,6 +197,37 @@ fn lanes_are_shared_by_the_same_rule_in_sql() {
         assert_eq!(given, expected, "room {room} waiting {waiting:?}");
     }
     assert_eq!(Lane::ALL.len(), 4);
+}
+
+/// Whoever only enqueues or looks has nobody who asks for the time.
+#[test]
+fn every_answer_that_knows_the_time_teaches_it() {
+    let database = Database::new();
+    let store = database.open();
+    let mut sql = database.client();
+    let later = || work().due(Due::After(Duration::from_secs(86_400)));
+    let id = store.enqueue(vec![later()]).unwrap()[0].id();
+    let keyed = || later().unique("k", OnConflict::Replace);
+    store.enqueue(vec![keyed()]).unwrap();
+    let calls: [(&str, &dyn Fn()); 7] = [
+        ("enqueue and ring", &|| drop(store.enqueue(vec![work()]).unwrap())),
+        ("enqueue", &|| drop(store.enqueue(vec![later()]).unwrap())),
+        ("replace", &|| drop(store.enqueue(vec![keyed()]).unwrap())),
+        ("reschedule", &|| assert!(matches!(store.reschedule(id, Due::Now), Ok(Moved::Waiting(_))))),
+        ("cancel", &|| drop(store.cancel(vec![id]).unwrap())),
+        ("schedule", &|| assert!(!store.set_schedule("none", ScheduleChange::Trigger).unwrap())),
+        ("check", &|| drop(store.check().unwrap())),
+    ];
+    for (hours, (name, call)) in (1_u64..).zip(calls) {
+        let before = store.now();
+        sql.batch_execute(&format!(
+            "CREATE OR REPLACE FUNCTION punctual.clock() RETURNS bigint LANGUAGE sql VOLATILE AS \
+             $$ SELECT (extract(epoch FROM clock_timestamp() + interval '{hours} hours') * 1000000)::bigint $$"
+        ))
+        .unwrap();
+        call();
+        assert!(store.now() >= before.after(Duration::from_secs(3_600)), "{name}");
+    }
 }
 
 #[test]

@@ -161,8 +161,26 @@ impl<'a> Columns<'a> {
     }
 
     pub(super) fn accept(&self, session: &mut Session, moment: Option<i64>) -> Answer<Vec<Enqueued>> {
+        let sent = session.server.clock.local();
         let rows = session.query(ACCEPT, &self.params(&moment))?;
-        Ok(self.answers(&rows))
+        let answers = self.answers(&rows);
+        if let Some(at) = self.moment_of(&answers).filter(|_| moment.is_none()) {
+            session.server.clock.learn(sent, at);
+        }
+        Ok(answers)
+    }
+
+    /// When they were accepted, if that can be told: by a job whose due time was counted from then.
+    fn moment_of(&self, answers: &[Enqueued]) -> Option<i64> {
+        let mut jobs = self.relative.iter().zip(&self.dues).zip(answers);
+        jobs.find_map(|((relative, delay), answer)| match answer {
+            Enqueued::New(ticket) | Enqueued::Replaced(ticket)
+                if *relative && ticket.due < Timestamp::MAX =>
+            {
+                Some(ticket.due.as_micros() - delay)
+            }
+            _ => None,
+        })
     }
 
     /// Accepts jobs that callers have made, and that have no keys, in transactions of their own; and rings.
@@ -176,6 +194,7 @@ impl<'a> Columns<'a> {
         // Without those that only others have.
         let params: Vec<&(dyn ToSql + Sync)> =
             std::iter::once(&origin as _).chain(all[..12].iter().copied()).chain([all[17]]).collect();
+        let sent = session.server.clock.local();
         let row = session.one(ACCEPT_AND_RING, &params)?;
         let (ids, versions, dues): (Vec<i64>, Vec<i64>, Vec<i64>) = (row.get(0), row.get(1), row.get(2));
         let jobs = ids.into_iter().zip(versions).zip(dues).zip(&self.lanes);
@@ -183,7 +202,11 @@ impl<'a> Columns<'a> {
             let (id, due) = (JobId::from_i64(id), Timestamp::from_micros(due));
             Enqueued::New(Ticket { id, version, due, lane: *lane })
         });
-        Ok(answers.collect())
+        let answers: Vec<Enqueued> = answers.collect();
+        if let Some(at) = self.moment_of(&answers).filter(|_| moment.is_none()) {
+            session.server.clock.learn(sent, at);
+        }
+        Ok(answers)
     }
 }
 

@@ -18,9 +18,14 @@
 //!    was set back, and that is counted for those who have drawn conclusions from what it showed (`low.rs`).
 //!
 //! Of several answers the one counts that says the latest: it took the shortest way back.
+//!
+//! What is taken off adds up: a second in half an hour without an answer. Nodes ask all the time; whoever does not, a program
+//! that only enqueues or looks, learns from every answer that has a time in it, and asks when the last is older than
+//! [`OLD`] before it reads anything.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use punctual::{Clock, SystemClock, Tick};
 
@@ -32,6 +37,9 @@ const DRIFT: u64 = 2_048;
 /// A clock that is behind by this much, in microseconds, has been set back. Some are slowed down by a twelfth: between two
 /// looks that is less.
 const STEP: i64 = 10_000;
+
+/// After this long without an answer, five milliseconds have been taken off.
+const OLD: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct ServerClock {
@@ -82,16 +90,41 @@ impl ServerClock {
 
     /// By 1. The epoch if nothing is known yet.
     pub(super) fn now(&self) -> Timestamp {
-        let tick = self.local();
         let best = *self.lock();
+        let tick = self.local();
         best.map_or(Timestamp::EPOCH, |best| Timestamp::from_micros(estimate(best, tick)))
+    }
+
+    /// What the server's clock may show, if it is as much faster as it may be slower, but for the time of an answer's way.
+    pub(super) fn latest(&self) -> Timestamp {
+        let best = *self.lock();
+        let tick = self.local();
+        best.map_or(Timestamp::MAX, |best| Timestamp::from_micros(estimate_most(best, tick)))
+    }
+
+    /// Whether it is time to ask.
+    pub(super) fn is_old(&self) -> bool {
+        self.is_old_at(self.local())
+    }
+
+    fn is_old_at(&self, tick: Tick) -> bool {
+        self.lock().is_none_or(|(_, received)| tick.since(received) >= OLD)
     }
 }
 
+/// What the server's clock showed at `tick`, at least. An answer that came after that may be of a time before it.
 fn estimate((server, received): (i64, Tick), tick: Tick) -> i64 {
+    if let Some(passed) = tick.as_nanos().checked_sub(received.as_nanos()) {
+        server.saturating_add_unsigned((passed - passed.div_ceil(DRIFT)) / 1_000)
+    } else {
+        let before = received.as_nanos() - tick.as_nanos();
+        server.saturating_sub_unsigned(before.saturating_add(before.div_ceil(DRIFT)).div_ceil(1_000))
+    }
+}
+
+fn estimate_most((server, received): (i64, Tick), tick: Tick) -> i64 {
     let passed = tick.as_nanos().saturating_sub(received.as_nanos());
-    let believed = (passed - passed.div_ceil(DRIFT)) / 1_000;
-    server.saturating_add_unsigned(believed)
+    server.saturating_add_unsigned(passed.saturating_add(passed.div_ceil(DRIFT)).div_ceil(1_000))
 }
 
 #[cfg(test)]
@@ -129,6 +162,20 @@ mod tests {
     }
 
     #[test]
+    fn the_server_is_between_the_least_and_the_most_until_it_is_asked_again() {
+        let clock = ServerClock::new();
+        assert!(clock.is_old() && clock.now() == Timestamp::EPOCH && clock.latest() == Timestamp::MAX);
+        clock.learn_at(tick(0), tick(0), 0);
+        for second in 1..100 {
+            let (local, most) =
+                (second * 1_000_000, estimate_most(clock.lock().unwrap(), tick(second * 1_000_000)));
+            let server = i64::try_from(local).unwrap();
+            assert!(believed(&clock, local) <= server - server / 2_100 && server + server / 2_100 <= most);
+            assert_eq!(clock.is_old_at(tick(local)), second >= 10);
+        }
+    }
+
+    #[test]
     fn a_clock_that_was_set_back_is_followed_at_once() {
         let clock = ServerClock::new();
         clock.learn_at(tick(0), tick(100), 5_000_000);
@@ -138,6 +185,20 @@ mod tests {
         clock.learn_at(tick(2_000), tick(2_100), 9_000_000);
         assert_eq!(believed(&clock, 2_100), 9_000_000, "and one that was set forward, too");
         assert_eq!(clock.setbacks(), 1);
+    }
+
+    /// Calls are made on several connections; one that waits for the disk has read the clock long before it is answered.
+    #[test]
+    fn an_answer_that_others_have_overtaken_is_not_taken_for_a_clock_set_back() {
+        let clock = ServerClock::new();
+        clock.learn_at(tick(0), tick(100), 1_000_050);
+        clock.learn_at(tick(60_000), tick(60_200), 1_060_150);
+        clock.learn_at(tick(10_000), tick(61_000), 1_010_100);
+        assert_eq!((believed(&clock, 60_200), clock.setbacks()), (1_060_150, 0));
+        clock.learn_at(tick(10_000), tick(20_000), 1_010_100);
+        assert_eq!((believed(&clock, 60_200), clock.setbacks()), (1_060_150, 0));
+        clock.learn_at(tick(60_100), tick(61_100), 1_040_000);
+        assert_eq!((believed(&clock, 61_100), clock.setbacks()), (1_040_000, 1), "this one is");
     }
 
     #[test]

@@ -18,7 +18,11 @@ use crate::time::Timestamp;
 
 /// The instant at which everything in a transaction happens.
 pub(super) fn moment(session: &mut Session, given: Option<i64>) -> Answer<Timestamp> {
+    let sent = session.server.clock.local();
     let now: i64 = session.one("SELECT coalesce($1, punctual.moment())", &[&given])?.get(0);
+    if given.is_none() {
+        session.server.clock.learn(sent, now);
+    }
     Ok(Timestamp::from_micros(now))
 }
 

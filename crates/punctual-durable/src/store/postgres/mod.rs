@@ -153,10 +153,7 @@ impl PostgresStore {
         let store = Self { server, time, node, others, bell, lines };
         store.others.call("cannot set up", Repeat::Yes, |session| {
             schema::open(session)?;
-            let sent = session.server.clock.local();
-            let now = session.one("SELECT punctual.clock()", &[])?.get(0);
-            session.server.clock.learn(sent, now);
-            Ok(())
+            session.ask_time()
         })?;
         Ok(store)
     }
@@ -283,11 +280,17 @@ impl PostgresStore {
         self.time.as_ref().map(|time| time.timestamp().as_micros())
     }
 
+    /// Who reads compares what there is with the time: it is not to be an old one.
     fn read<T: Send + 'static>(
         &self,
-        work: impl FnMut(&mut Session) -> Answer<T> + Send + 'static,
+        mut work: impl FnMut(&mut Session) -> Answer<T> + Send + 'static,
     ) -> Result<T> {
-        self.others.call("cannot read from", Repeat::Yes, work)
+        self.others.call("cannot read from", Repeat::Yes, move |session| {
+            if session.server.clock.is_old() {
+                session.ask_time()?;
+            }
+            work(session)
+        })
     }
 
     fn write<T: Send + 'static>(
@@ -307,8 +310,13 @@ impl PostgresStore {
         Ok(result)
     }
 
+    /// What may be the time, for those who rather ring once too often.
+    fn latest(&self) -> Timestamp {
+        self.time.as_ref().map_or_else(|| self.server.clock.latest(), |time| time.timestamp())
+    }
+
     fn ring_if_soon(&self, dues: impl IntoIterator<Item = Timestamp>) {
-        let soon = self.now().after(SOON);
+        let soon = self.latest().after(SOON);
         if dues.into_iter().any(|due| due <= soon) {
             self.bell.ring(News::Jobs);
         }
@@ -340,7 +348,7 @@ impl Store for PostgresStore {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        let (moment, now) = (self.moment(), self.now());
+        let (moment, now) = (self.moment(), self.latest());
         let soon = jobs.iter().any(|job| job.due.instant(now) <= now.after(SOON));
         let keyless = jobs.iter().all(|job| job.unique.is_none());
         if let Some(along) = (soon && keyless).then(|| self.bell.along()).flatten() {

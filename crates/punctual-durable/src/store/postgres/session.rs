@@ -128,6 +128,14 @@ impl Session {
         self.client.is_closed()
     }
 
+    /// Asks what the server's clock shows.
+    pub(super) fn ask_time(&mut self) -> Answer<()> {
+        let sent = self.server.clock.local();
+        let now = self.one("SELECT punctual.clock()", &[])?.get(0);
+        self.server.clock.learn(sent, now);
+        Ok(())
+    }
+
     /// Runs a statement that is kept prepared.
     pub(super) fn query(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>> {
         let statement = match self.statements.get(sql) {
