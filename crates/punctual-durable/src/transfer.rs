@@ -32,7 +32,7 @@ use std::io::{BufRead, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::job::{Failure, Fence, JobId, JobRecord, NewJob, StoreId, UniqueKey};
+use crate::job::{Failure, Fence, JobId, JobRecord, NewJob, StoreId, UniqueKey, check_name};
 use crate::journal::JobLog;
 use crate::schedule::{Cadence, ScheduleRecord};
 use crate::store::{Filter, QueueRecord, Store, lost};
@@ -84,6 +84,9 @@ impl MovingJob {
                 "{:?} is more than any store has given",
                 self.record.fence
             ))));
+        }
+        if let Some((schedule, _)) = &self.record.series {
+            check_name("name of a schedule", schedule, NewJob::MAX_NAME).map_err(wrong)?;
         }
         job.check().map_err(wrong)
     }
@@ -166,9 +169,7 @@ impl Cargo {
             return Err(Error::invalid("jobs to be taken in are not in the order of their ids"));
         }
         self.jobs.iter().try_for_each(MovingJob::check)?;
-        self.queues
-            .iter()
-            .try_for_each(|queue| crate::job::check_name("queue", &queue.name, NewJob::MAX_NAME))?;
+        self.queues.iter().try_for_each(|queue| check_name("queue", &queue.name, NewJob::MAX_NAME))?;
         self.schedules.iter().try_for_each(|schedule| {
             if schedule.version > MOST_VERSION {
                 let (name, version) = (&schedule.definition.name, schedule.version);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Hand, Subject, in_seconds, job};
 use crate::job::{Due, JobId, JobState, NewJob, OnConflict};
-use crate::store::{Filter, Moved, QueueChange, Verdict};
+use crate::store::{Filter, Moved, QueueChange, ScheduleChange, Verdict};
 use crate::time::Timestamp;
 
 /// A retry by hand starts from the beginning.
@@ -123,6 +123,25 @@ pub fn hostile_text_comes_back_as_it_was(subject: &mut dyn Subject) {
         hand.store.set_queue(text, QueueChange::Pause(text.to_owned())).unwrap();
     }
     assert_eq!(hand.store.queues().unwrap().len(), nasty.len());
+}
+
+/// Who asks for something that nobody may be called finds nothing, and nothing is broken.
+pub fn what_nobody_may_be_called_is_not_found(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    hand.add(job());
+    let long = "x".repeat(100_000);
+    for name in ["", "\0", "known\0", "a\nb", "\u{7f}", &long] {
+        for filter in [Filter::new().kind(name), Filter::new().queue(name), Filter::new().unique(name)] {
+            assert_eq!(hand.store.find(&filter).unwrap(), [], "{filter:?}");
+        }
+        for change in [ScheduleChange::Pause(name.to_owned()), ScheduleChange::Resume, ScheduleChange::Remove]
+        {
+            assert!(!hand.store.set_schedule(name, change).unwrap(), "{name:?}");
+        }
+        let error = hand.store.set_queue(name, QueueChange::Resume).unwrap_err();
+        assert!(error.is_invalid(), "{error}");
+    }
+    subject.verify();
 }
 
 /// No instant and no duration overflows.

@@ -121,6 +121,7 @@ macro_rules! conformance_tests {
             filters_find_what_they_describe
             purge_and_trim_forget_only_what_is_over
             hostile_text_comes_back_as_it_was
+            what_nobody_may_be_called_is_not_found
             the_ends_of_time_are_ordinary_instants
             a_schedule_saved_again_is_the_same_schedule
             a_change_of_the_job_changes_nothing_about_when

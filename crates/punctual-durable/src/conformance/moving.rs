@@ -236,6 +236,10 @@ pub fn a_page_that_cannot_be_taken_in_leaves_nothing(subject: &mut dyn Subject) 
     let bad = page(vec![moving(1, job()), moving(2, NewJob::new("", "{}"))]);
     let error = store.import(bad).unwrap_err();
     assert!(error.is_invalid() && error.to_string().contains("job 2"), "{error}");
+    let mut occurrence = moving(2, job());
+    occurrence.record.series = Some(("s\0".to_owned(), now));
+    let error = store.import(page(vec![moving(1, job()), occurrence])).unwrap_err();
+    assert!(error.is_invalid() && error.to_string().contains("job 2"), "{error}");
     assert!(store.import(page(vec![moving(2, job()), moving(1, job())])).unwrap_err().is_invalid());
     assert_eq!(store.find(&Filter::new()).unwrap().len(), 1);
     store.cancel(vec![taken]).unwrap();

@@ -399,6 +399,9 @@ impl Store for PostgresStore {
     }
 
     fn set_schedule(&self, name: &str, change: ScheduleChange) -> Result<bool> {
+        if jobs::is_impossible(name) {
+            return Ok(false);
+        }
         let (name, moment) = (name.to_owned(), self.moment());
         self.write_news(move |session| series::set(session, &name, &change, moment))
     }

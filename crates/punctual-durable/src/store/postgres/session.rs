@@ -218,6 +218,12 @@ fn told(what: &str, server: &Server, error: &postgres::Error) -> Error {
         "08" | "40" | "53" | "57" | "58" | "25" => Error::transient(message),
         "55" if *code == SqlState::LOCK_NOT_AVAILABLE => Error::transient(message),
         "42" if *code == SqlState::INSUFFICIENT_PRIVILEGE => Error::invalid(message),
+        // Text that this database cannot hold.
+        "22" if [SqlState::CHARACTER_NOT_IN_REPERTOIRE, SqlState::UNTRANSLATABLE_CHARACTER]
+            .contains(code) =>
+        {
+            Error::invalid(message)
+        }
         _ => Error::broken(message),
     };
     ours.with_source(why(error))
