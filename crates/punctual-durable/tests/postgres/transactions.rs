@@ -3,7 +3,9 @@
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use punctual_durable::{Done, Event, Filter, JobContext, JobState, Jobs, NewJob, OnConflict, Store};
+use punctual_durable::{
+    Done, Event, Filter, JobContext, JobState, Jobs, Lane, NewJob, OnConflict, QueueChange, Store,
+};
 
 use crate::{Database, Hand, work};
 
@@ -60,6 +62,46 @@ fn the_asynchronous_driver_can_do_the_same() {
     });
     let found: Vec<_> = store.find(&Filter::new()).unwrap().iter().map(|job| job.id).collect();
     assert_eq!(found, ids.iter().map(|accepted| accepted.id()).collect::<Vec<_>>());
+}
+
+/// The first job of a kind, a queue and a lane makes their line, for which others would have to wait.
+#[test]
+fn whoever_enqueues_by_sql_where_nobody_did_and_takes_long_keeps_nobody_waiting() {
+    let database = Database::new();
+    let hand = Hand::new(&database);
+    let (mut mine, mut other) = (database.client(), database.client());
+    other.batch_execute("SET lock_timeout = '10s'").unwrap();
+    let call = "SELECT punctual.enqueue('work', queue => 'fresh', lane => 'low')";
+    let mut transaction = mine.transaction().unwrap();
+    let first: i64 = transaction.query_one(call, &[]).unwrap().get(0);
+    let second: i64 = transaction.query_one(call, &[]).unwrap().get(0);
+    let taken_back: i64 = transaction.query_one(call, &[]).unwrap().get(0);
+    let word: String = transaction.query_one("SELECT punctual.cancel($1)", &[&taken_back]).unwrap().get(0);
+    assert_eq!(word, "cancelled");
+    let by_sql: i64 = other.query_one(call, &[]).unwrap().get(0);
+    let by_rust = hand.store.enqueue(vec![work().queue("fresh").lane(Lane::Low)]).unwrap()[0].id();
+    hand.store.set_queue("fresh", QueueChange::Limit(Some(9))).unwrap();
+    transaction.commit().unwrap();
+    let mut claimed = hand.sweep(9).claimed;
+    claimed.sort_unstable_by_key(|job| job.id);
+    let ids: Vec<i64> = claimed.iter().map(|job| job.id.as_i64()).collect();
+    assert_eq!(ids, [first, second, by_sql, by_rust.as_i64()]);
+    assert!(claimed.iter().all(|job| (job.queue.as_str(), job.lane) == ("fresh", Lane::Low)));
+    let cancelled = hand.store.find(&Filter::new().state(JobState::Cancelled)).unwrap();
+    assert_eq!((cancelled.len(), cancelled[0].queue.as_str()), (1, "fresh"));
+
+    let mut transaction = mine.transaction().unwrap();
+    let call =
+        "SELECT punctual.enqueue('work', queue => 'never', unique_key => 'k', on_conflict => 'replace')";
+    let id: i64 = transaction.query_one(call, &[]).unwrap().get(0);
+    assert_eq!(
+        transaction.query_one(call, &[]).unwrap().get::<_, i64>(0),
+        id,
+        "replaced before it has a line"
+    );
+    transaction.rollback().unwrap();
+    assert_eq!(hand.store.queues().unwrap().len(), 1);
+    assert_eq!(mine.query("SELECT FROM punctual.arriving", &[]).unwrap().len(), 0);
 }
 
 #[test]

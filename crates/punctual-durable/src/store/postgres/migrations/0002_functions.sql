@@ -25,7 +25,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Accepts jobs. Of each: the place of its line among those named; its due time, or how long after now; and the rest.
+-- Accepts jobs. Of each: the place of its line among those named; its due time, or how long after now; and the rest. A line
+-- whose queue is null is not made: its jobs are in none, number 0, and the caller sees to it that they get one.
 -- An array that is null is all nulls. Answers in their order; `how` is 0 for a new job, 1 for one that had the key and
 -- stays as it is, 2 for one that had it and has been replaced. A key that is taken and may not be is error PU001.
 CREATE FUNCTION punctual.accept(
@@ -43,7 +44,8 @@ DECLARE
 BEGIN
     at_moment := coalesce(moment, punctual.clock());
     FOR place IN 1 .. cardinality(queues) LOOP
-        lines := lines || punctual.line_of(queues[place], kinds[place], lanes[place]);
+        lines := lines || CASE WHEN queues[place] IS NULL THEN 0
+            ELSE punctual.line_of(queues[place], kinds[place], lanes[place]) END;
     END LOOP;
     IF uniqs IS NULL AND cardinality(places) = 1 THEN
         due := CASE WHEN relative[1] THEN punctual.later(at_moment, dues[1]) ELSE dues[1] END;

@@ -34,6 +34,30 @@ BEGIN
     END IF;
 END $$;
 
+-- Jobs that get their line when this transaction commits, because it does not exist yet. Whoever wants a line that somebody
+-- else has made waits until that is committed: who enqueues may take as long as it likes. Until then the view does not show
+-- them.
+CREATE TABLE punctual.arriving (
+    job   bigint PRIMARY KEY,
+    queue text COLLATE "C" NOT NULL,
+    kind  text COLLATE "C" NOT NULL,
+    lane  smallint NOT NULL
+);
+
+CREATE FUNCTION punctual.arrive_at_commit() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    its_line integer := punctual.line_of(NEW.queue, NEW.kind, NEW.lane);
+BEGIN
+    DELETE FROM punctual.arriving a WHERE a.job = NEW.job;
+    UPDATE punctual.job j SET line = its_line WHERE j.id = NEW.job;
+    -- Unless it has been cancelled since.
+    UPDATE punctual.past p SET line = its_line WHERE p.id = NEW.job;
+    RETURN NULL;
+END $$;
+
+CREATE CONSTRAINT TRIGGER arrive_at_commit AFTER INSERT ON punctual.arriving DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION punctual.arrive_at_commit();
+
 -- Accepts a job in this transaction; says its id, or that of the job that has its key.
 --
 --     SELECT punctual.enqueue('send-invoice', '{"customer": 7}', delay => '1 hour', unique_key => 'invoice-7');
@@ -48,6 +72,7 @@ DECLARE
     policy smallint := array_position('{keep,reject,replace}'::text[], on_conflict) - 1;
     lost smallint := array_position('{rerun,fail}'::text[], on_lost) - 1;
     bytes bytea := convert_to(payload::text, 'UTF8');
+    has_line boolean;
     accepted record;
 BEGIN
     PERFORM punctual.check_name('kind', kind, 255), punctual.check_name('queue', queue, 255);
@@ -78,13 +103,18 @@ BEGIN
     IF due BETWEEN transaction_timestamp() AND clock_timestamp() THEN
         due := NULL;
     END IF;
-    SELECT a.id, a.due INTO accepted FROM punctual.accept(
-        NULL, ARRAY[queue], ARRAY[kind], ARRAY[lane_number], '{1}', ARRAY[due IS NULL],
+    has_line := EXISTS (SELECT FROM punctual.line l
+        WHERE l.queue = enqueue.queue AND l.kind = enqueue.kind AND l.lane = lane_number);
+    SELECT a.id, a.how, a.due INTO accepted FROM punctual.accept(
+        NULL, ARRAY[CASE WHEN has_line THEN queue END], ARRAY[kind], ARRAY[lane_number], '{1}', ARRAY[due IS NULL],
         ARRAY[CASE WHEN due IS NULL THEN greatest(extract(epoch FROM coalesce(delay, '0')) * 1000000, 0)::bigint
             ELSE punctual.instant(due) END],
         ARRAY[bytes], ARRAY[max_attempts], ARRAY[max_crashes], ARRAY[lost],
         ARRAY[greatest(extract(epoch FROM timeout) * 1000000, 0)::bigint],
         CASE WHEN unique_key IS NOT NULL THEN ARRAY[unique_key] END, ARRAY[policy], NULL, NULL, NULL, NULL) a;
+    IF NOT has_line AND accepted.how = 0 THEN
+        INSERT INTO punctual.arriving (job, queue, kind, lane) VALUES (accepted.id, queue, kind, lane_number);
+    END IF;
     PERFORM punctual.ring(accepted.due);
     RETURN accepted.id;
 END $$;
