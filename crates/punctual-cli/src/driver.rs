@@ -10,8 +10,11 @@
 //! | there | other work, same timing | the next attempt does the new work; the schedule does not move |
 //! | there | other timing | the old schedule ends, the new one begins, `every` with a full period |
 //! | there | – | its schedule ends |
+//! | gone, its command runs | there | it is scheduled as at the start, as the same job: its command is in the way |
 //!
-//! In no case is a command that runs disturbed: cancelling a task leaves its body alone.
+//! In no case is a command that runs disturbed: cancelling a task leaves its body alone. So a job that goes keeps its
+//! seat, among those that are *leaving*, until its command has ended: were it to come back as another, nobody would
+//! know that it runs already. What has left is only remembered in the numbers of the last line.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +40,17 @@ pub(crate) struct Driver {
     reporter: Reporter,
     haste: Haste,
     seats: BTreeMap<Arc<str>, Seat>,
+    /// Jobs that have gone from the file while their commands ran. They are retired, and in no other map.
+    leaving: BTreeMap<Arc<str>, Seat>,
+    /// What those that have left had done.
+    left: Totals,
+}
+
+/// How much was done.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Totals {
+    pub(crate) runs: u64,
+    pub(crate) failures: u64,
 }
 
 /// One job in its place.
@@ -74,6 +88,8 @@ impl Driver {
             reporter: reporter.clone(),
             haste: Haste::default(),
             seats: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            left: Totals::default(),
         };
         for job in &schedule.jobs {
             let seat = driver.seat(job, Begin::Fresh);
@@ -119,12 +135,16 @@ impl Driver {
     /// Follows a file that was read again.
     pub(crate) fn reload(&mut self, schedule: &Schedule) {
         let (mut added, mut changed, mut unchanged) = (0, 0, 0);
+        self.part();
         let mut old = std::mem::take(&mut self.seats);
         for job in &schedule.jobs {
             let seat = match old.remove(&job.name) {
                 None => {
                     added += 1;
-                    self.seat(job, Begin::Fresh)
+                    match self.leaving.remove(&job.name) {
+                        Some(seat) => self.change(seat, job, Begin::Fresh),
+                        None => self.seat(job, Begin::Fresh),
+                    }
                 }
                 Some(seat) if seat.job == *job => {
                     unchanged += 1;
@@ -132,29 +152,44 @@ impl Driver {
                 }
                 Some(seat) => {
                     changed += 1;
-                    self.change(seat, job)
+                    self.change(seat, job, Begin::Changed)
                 }
             };
             self.seats.insert(Arc::clone(&job.name), seat);
         }
         let removed = old.len();
-        old.into_values().for_each(|seat| seat.cancel());
+        for (name, mut seat) in old {
+            seat.retire();
+            self.leaving.insert(name, seat);
+        }
+        self.part();
         // Refused only below the one core thread, and the reader lets no 0 through.
         let _ = self.pool.set_max_threads(schedule.settings.max_running);
         self.show(schedule);
         self.reporter.tell(What::Reloaded { added, changed, removed, unchanged });
     }
 
-    fn change(&self, mut seat: Seat, job: &Job) -> Seat {
+    /// Lets those go whose last command has ended.
+    fn part(&mut self) {
+        let left = &mut self.left;
+        self.leaving.retain(|_, seat| {
+            let stays = seat.runner.is_busy();
+            if !stays {
+                left.add(&seat.track);
+            }
+            stays
+        });
+    }
+
+    /// Gives a seat to the job of the same name. A task that a retired seat does not have is planned in any case.
+    fn change(&self, mut seat: Seat, job: &Job, begin: Begin) -> Seat {
         seat.runner.change(&job.work, job.timing.overlap);
         let pauses = |job: &Job| (job.work.retries.delay, job.work.retries.max_delay);
         let same_timing = seat.job.timing == job.timing && pauses(&seat.job) == pauses(job);
         seat.job = job.clone();
-        if !same_timing {
-            seat.cancel();
-            seat.task = None;
-            seat.runner.forget_retry();
-            self.schedule(&mut seat, Begin::Changed);
+        if begin == Begin::Fresh || !same_timing {
+            seat.retire();
+            self.schedule(&mut seat, begin);
         }
         seat
     }
@@ -176,9 +211,17 @@ impl Driver {
         self.pool.stats().active
     }
 
-    /// Begins nothing new.
+    /// Begins nothing new, retries included.
     pub(crate) fn drain(&self) {
+        self.seats.values().for_each(|seat| seat.runner.retire());
         self.pool.shutdown();
+    }
+
+    /// What all jobs have done that there were. Complete when nothing runs.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = self.left;
+        self.seats.values().chain(self.leaving.values()).for_each(|seat| totals.add(&seat.track));
+        totals
     }
 
     /// Asks every command that runs to end, and ends it when its grace is over.
@@ -199,9 +242,20 @@ impl Driver {
 }
 
 impl Seat {
-    fn cancel(&self) {
-        if let Some(task) = &self.task {
+    /// Ends the schedule of the job. A command that runs is let be.
+    fn retire(&mut self) {
+        self.runner.retire();
+        if let Some(task) = self.task.take() {
             task.cancel();
         }
+    }
+}
+
+impl Totals {
+    fn add(&mut self, track: &Track) {
+        track.with(|progress| {
+            self.runs += progress.runs;
+            self.failures += progress.failures;
+        });
     }
 }

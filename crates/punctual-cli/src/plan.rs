@@ -28,7 +28,7 @@ pub(crate) enum Planned {
     Never(&'static str),
 }
 
-/// Puts `job` on the executor.
+/// Puts `job` on the executor, as the schedule of the runner's present era.
 ///
 /// # Errors
 /// If the executor refuses it.
@@ -39,8 +39,8 @@ pub(crate) fn schedule(
     begin: Begin,
 ) -> Result<Planned, String> {
     let (timing, retries) = (&job.timing, job.work.retries);
-    let runner = Arc::clone(runner);
-    let task = pool.task(move || runner.perform()).name(Arc::clone(&job.name));
+    let (runner, era) = (Arc::clone(runner), runner.era());
+    let task = pool.task(move || runner.perform(era)).name(Arc::clone(&job.name));
     match &timing.trigger {
         Trigger::Every { period, start_after } => {
             start(first(task, *period, *start_after, begin).every(*period), timing, retries)

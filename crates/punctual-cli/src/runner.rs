@@ -6,12 +6,20 @@
 //! which goes on with the schedule, and a failure to everybody else.
 //!
 //! A runner outlives changes of its job: a new [`Work`] is put in its place, and is used from the next attempt on.
+//!
+//! # Eras
+//! It also outlives its schedules: a job gets a new one when its timing changes, and none any more when it leaves the
+//! file or the program drains. Each has an *era*, a number that its task hands to [`perform`](Runner::perform).
+//! 1. An attempt begins only in the era of its task. What an ended schedule had made due is let go.
+//! 2. A retry is wanted, and promised, only if the era has not changed since the attempt began: otherwise the task that
+//!    would make it is cancelled, and the failure is final.
+//! 3. A run that waits for its retry when its era ends has failed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use punctual::{Clock, TaskContext, Tick};
+use punctual::{Clock, TaskContext};
 
 use crate::board::{Last, Track};
 use crate::file::{Overlap, Work};
@@ -40,8 +48,19 @@ struct State {
     busy: usize,
     /// The number of the last run.
     run: u64,
-    /// The attempt that is due next; 1 unless the last one wants a retry.
+    /// The attempt that is due next; more than 1 only while a run waits for its retry.
     attempt: u32,
+    /// The schedule that counts.
+    era: u64,
+}
+
+/// What becomes of a task that is due.
+enum Start {
+    Begin(Turn),
+    /// As many run as may.
+    Busy,
+    /// Its schedule has ended.
+    Over,
 }
 
 /// The last attempt failed, and another is wanted.
@@ -60,6 +79,7 @@ struct Turn {
     log: Arc<LogFile>,
     run: u64,
     attempt: u32,
+    era: u64,
 }
 
 impl Runner {
@@ -78,6 +98,7 @@ impl Runner {
             busy: 0,
             run: 0,
             attempt: 1,
+            era: 0,
         };
         Arc::new(Self {
             name: Arc::clone(&track.name),
@@ -100,33 +121,58 @@ impl Runner {
         });
     }
 
-    /// The retries of the run that is not over are not wanted any more.
-    pub(crate) fn forget_retry(&self) {
-        self.with(|state| state.attempt = 1);
+    /// The schedule that counts now.
+    pub(crate) fn era(&self) -> u64 {
+        self.with(|state| state.era)
+    }
+
+    /// Ends the era: nothing more begins in it, and what has failed is not tried again.
+    pub(crate) fn retire(&self) {
+        let is_waiting = self.with(|state| {
+            state.era += 1;
+            std::mem::replace(&mut state.attempt, 1) > 1
+        });
+        if is_waiting {
+            self.track.with(|progress| progress.failures += 1); // by 3
+        }
+    }
+
+    /// Whether an attempt is going on. When it is not, the numbers of the track are complete.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.with(|state| state.busy > 0)
     }
 
     fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Does one attempt.
+    /// Does one attempt, for a task of the schedule of `era`.
     ///
     /// # Errors
     /// If another one is wanted, after a pause.
-    pub(crate) fn perform(&self) -> Result<(), WantsRetry> {
+    pub(crate) fn perform(&self, era: u64) -> Result<(), WantsRetry> {
         let context = TaskContext::current();
         let start = self.clock.now();
         let lateness = context.deadline().map_or(Duration::ZERO, |deadline| start.since(deadline));
         self.miss(context.missed());
-        let Some(turn) = self.begin() else {
-            // The run of an earlier schedule of this job is still on.
-            self.miss(1);
-            return Ok(());
+        let turn = match self.begin(era) {
+            Start::Begin(turn) => turn,
+            Start::Busy => {
+                // The run of an earlier schedule of this job is still on.
+                self.miss(1);
+                return Ok(());
+            }
+            Start::Over => return Ok(()),
         };
         let busy = Busy(self);
         let outcome = self.attempt(&turn, lateness);
+        let took = self.clock.now().since(start);
+        let retry = self.conclude(&turn, &outcome, took);
         drop(busy);
-        self.conclude(&turn, outcome, start)
+        let (run, attempt) = (turn.run, turn.attempt);
+        let finished = JobWhat::Finished { run, attempt, outcome: outcome.clone(), took, retry };
+        self.reporter.tell_of(&self.name, finished);
+        if retry { Err(WantsRetry(outcome)) } else { Ok(()) }
     }
 
     /// Notes runs that were left out.
@@ -137,23 +183,26 @@ impl Runner {
         }
     }
 
-    fn begin(&self) -> Option<Turn> {
+    fn begin(&self, era: u64) -> Start {
         self.with(|state| {
+            if era != state.era {
+                return Start::Over; // by 1
+            }
             if state.busy >= state.most {
-                return None;
+                return Start::Busy;
             }
             state.busy += 1;
-            let attempt = state.attempt;
+            let attempt = std::mem::replace(&mut state.attempt, 1);
             if attempt == 1 {
                 state.run += 1;
             }
             let (work, log) = (Arc::clone(&state.work), Arc::clone(&state.log));
-            Some(Turn { work, log, run: state.run, attempt })
+            Start::Begin(Turn { work, log, run: state.run, attempt, era })
         })
     }
 
     fn attempt(&self, turn: &Turn, lateness: Duration) -> Outcome {
-        let Turn { work, log, run, attempt } = turn;
+        let Turn { work, log, run, attempt, .. } = turn;
         let (run, attempt) = (*run, *attempt);
         self.track.with(|progress| {
             progress.runs += u64::from(attempt == 1);
@@ -179,19 +228,21 @@ impl Runner {
         outcome
     }
 
-    fn conclude(&self, turn: &Turn, outcome: Outcome, start: Tick) -> Result<(), WantsRetry> {
-        let Turn { work, run, attempt, .. } = turn;
-        let took = self.clock.now().since(start);
-        let retry = outcome.is_failure() && *attempt <= work.retries.count;
+    /// Notes how an attempt ended, and says whether another is wanted.
+    fn conclude(&self, turn: &Turn, outcome: &Outcome, took: Duration) -> bool {
+        let may_retry = outcome.is_failure() && turn.attempt <= turn.work.retries.count;
+        let retry = self.with(|state| {
+            let retry = may_retry && turn.era == state.era; // by 2
+            if retry {
+                state.attempt = turn.attempt + 1;
+            }
+            retry
+        });
         self.track.with(|progress| {
             progress.failures += u64::from(!retry && outcome.is_failure());
             progress.last = Some(Last { outcome: outcome.clone(), took });
         });
-        self.with(|state| state.attempt = if retry { attempt + 1 } else { 1 });
-        let finished =
-            JobWhat::Finished { run: *run, attempt: *attempt, outcome: outcome.clone(), took, retry };
-        self.reporter.tell_of(&self.name, finished);
-        if retry { Err(WantsRetry(outcome)) } else { Ok(()) }
+        retry
     }
 }
 

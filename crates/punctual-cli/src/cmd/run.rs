@@ -23,7 +23,7 @@ use signal_hook::iterator::Signals;
 use super::check::refused;
 use crate::args::{RunArgs, When};
 use crate::board::Board;
-use crate::driver::Driver;
+use crate::driver::{Driver, Totals};
 use crate::exit::Exit;
 use crate::file::{self, LoadError, Schedule};
 use crate::process::signal_name;
@@ -67,7 +67,6 @@ struct Session<'a> {
     watch: Watch,
     schedule: Schedule,
     clock: SystemClock,
-    board: Arc<Board>,
     reporter: Reporter,
     driver: Driver,
     news: Receiver<News>,
@@ -100,20 +99,7 @@ impl<'a> Session<'a> {
         let clock = SystemClock::new();
         let has_terminal = std::io::stdout().is_terminal();
         let phase = Phase::Running;
-        Ok(Self {
-            args,
-            shown,
-            watch,
-            schedule,
-            clock,
-            board,
-            reporter,
-            driver,
-            news,
-            teller,
-            phase,
-            has_terminal,
-        })
+        Ok(Self { args, shown, watch, schedule, clock, reporter, driver, news, teller, phase, has_terminal })
     }
 
     fn run(&mut self) -> Exit {
@@ -205,13 +191,7 @@ impl<'a> Session<'a> {
     }
 
     fn end(&self) -> Exit {
-        let (mut runs, mut failures) = (0, 0);
-        for track in self.board.all() {
-            track.with(|progress| {
-                runs += progress.runs;
-                failures += progress.failures;
-            });
-        }
+        let Totals { runs, failures } = self.driver.totals();
         self.reporter.tell(What::Over { runs, failures });
         self.reporter.close();
         match self.phase {

@@ -194,3 +194,83 @@ fn a_job_that_is_switched_off_stops_and_on_again_begins() {
     assert_eq!(run.line("tick"), "tick");
     run.drain();
 }
+
+/// A job that is away for a while is the same job when it comes back, if its command has run all the time.
+#[test]
+fn a_job_that_comes_back_does_not_run_beside_its_own_command() {
+    let idle = "[job.idle]\ncommand = \"true\"\nevery = \"1h\"\nstart-after = \"1h\"\n";
+    let wait =
+        "[job.wait]\ncommand = \"while ! test -e go; do sleep 0.01; done; exit 1\"\nevery = \"20ms\"\n";
+    for away in [format!("{idle}{wait}enabled = false\n"), idle.to_owned()] {
+        let place = Place::new(&format!("{idle}{wait}"));
+        let run = place.run_with(&["--no-watch"]);
+        run.job("wait", "started");
+        place.write("schedule.toml", &away);
+        run.signal(HUP);
+        assert_eq!(reloaded(&run), [0, 0, 1, 1]);
+        // Others may come and go meanwhile.
+        place.write("schedule.toml", &format!("{away}[job.other]\ncommand = \"true\"\nevery = \"1h\"\n"));
+        run.signal(HUP);
+        assert_eq!(reloaded(&run), [1, 0, 0, 1]);
+        place.write("schedule.toml", &format!("{idle}{wait}"));
+        run.signal(HUP);
+        assert_eq!(reloaded(&run), [1, 0, 1, 1]);
+        for _ in 0..3 {
+            let event = run.find("what follows", |event| event["job"] == "wait");
+            assert_eq!(event["event"], "missed", "{event}");
+        }
+        place.write("go", "");
+        assert_eq!(run.job("wait", "finished")["run"], 1);
+        assert_eq!(run.job("wait", "started")["run"], 2);
+        run.drain();
+    }
+}
+
+/// The last line counts what has run, whether or not the file still knows it.
+#[test]
+fn runs_of_jobs_that_have_gone_are_counted() {
+    let job = |name: &str, command: &str| {
+        format!("[job.{name}]\ncommand = \"{command}\"\nevery = \"1h\"\nretries = 3\nretry-delay = \"1h\"\n")
+    };
+    let slow = job("slow", "while ! test -e go; do sleep 0.01; done; exit 1");
+    let idle = "[job.idle]\ncommand = \"true\"\nevery = \"1h\"\nstart-after = \"1h\"\n";
+    let place = Place::new(&(job("fine", "true") + &job("pausing", "exit 1") + &slow + idle));
+    let run = place.run_with(&["--no-watch"]);
+    let mut awaited = vec![("fine", "finished"), ("pausing", "finished"), ("slow", "started")];
+    while !awaited.is_empty() {
+        let seen = run.find("the first runs", |event| event["event"] != "output");
+        awaited.retain(|(job, event)| seen["job"] != *job || seen["event"] != *event);
+    }
+    place.write("schedule.toml", idle);
+    run.signal(HUP);
+    assert_eq!(reloaded(&run), [0, 0, 3, 1]);
+    place.write("go", "");
+    assert_eq!(run.job("slow", "finished")["retry"], false, "its job has gone");
+    let rest = run.drain();
+    let over = rest.last().unwrap();
+    assert_eq!((&over["runs"], &over["failures"]), (&3.into(), &2.into()), "{over}");
+}
+
+/// An attempt that began under the old schedule says nothing about the runs of the new one.
+#[test]
+fn an_attempt_of_an_old_schedule_leaves_no_retry_to_the_new_one() {
+    let job = |period: &str| {
+        format!(
+            "[job.wait]\ncommand = \"while ! test -e go; do sleep 0.01; done; test $PUNCTUAL_RUN = 2\"\n\
+             every = \"{period}\"\nretries = 3\nretry-delay = \"1h\"\nretry-max-delay = \"1h\"\n"
+        )
+    };
+    let place = Place::new(&job("1h"));
+    let run = place.run_with(&["--no-watch"]);
+    run.job("wait", "started");
+    place.write("schedule.toml", &job("20ms"));
+    run.signal(HUP);
+    assert_eq!(reloaded(&run), [0, 1, 0, 0]);
+    place.write("go", "");
+    let finished = run.job("wait", "finished");
+    assert_eq!((&finished["ok"], &finished["retry"]), (&false.into(), &false.into()), "{finished}");
+    let started = run.job("wait", "started");
+    assert_eq!((&started["run"], &started["attempt"]), (&2.into(), &1.into()), "{started}");
+    let over = run.drain().pop().unwrap();
+    assert!(over["failures"].as_u64().unwrap() >= 1, "{over}");
+}

@@ -1,6 +1,6 @@
 //! How a run comes to its end.
 
-use super::support::{INT, Place, TERM, is_alive, until};
+use super::support::{HUP, INT, Place, TERM, is_alive, until};
 
 const WAIT: &str =
     "[job.wait]\ncommand = \"while ! test -e go; do sleep 0.01; done; echo done\"\nevery = \"10ms\"\n";
@@ -42,6 +42,22 @@ fn the_second_signal_stops_what_runs() {
     let (code, _) = run.end();
     assert_eq!(code, 4);
     assert!(!is_alive(&process));
+}
+
+#[test]
+fn the_second_signal_also_stops_the_command_of_a_job_that_has_gone() {
+    let idle = "[job.idle]\ncommand = \"true\"\nevery = \"1h\"\nstart-after = \"1h\"\n";
+    let place = Place::new(&format!("{idle}[job.slow]\ncommand = \"sleep 1000\"\nevery = \"1h\"\n"));
+    let run = place.run_with(&["--no-watch"]);
+    run.job("slow", "started");
+    place.write("schedule.toml", idle);
+    run.signal(HUP);
+    run.event("reloaded");
+    run.signal(TERM);
+    assert_eq!(run.event("draining")["running"], 1);
+    run.signal(TERM);
+    assert_eq!(run.job("slow", "finished")["outcome"], "stopped");
+    assert_eq!(run.end().0, 4);
 }
 
 #[test]
@@ -87,7 +103,24 @@ fn retries_that_wait_do_not_hold_up_the_end() {
     );
     let run = place.run();
     assert_eq!(run.job("broken", "finished")["retry"], true);
-    run.drain();
+    let over = run.drain().pop().unwrap();
+    assert_eq!((&over["runs"], &over["failures"]), (&1.into(), &1.into()), "no attempt will mend it");
+}
+
+#[test]
+fn an_attempt_that_fails_during_a_drain_is_not_said_to_be_tried_again() {
+    let place = Place::new(
+        "[job.wait]\ncommand = \"while ! test -e go; do sleep 0.01; done; exit 1\"\nevery = \"1h\"\nretries = 3\n",
+    );
+    let run = place.run();
+    run.job("wait", "started");
+    run.signal(TERM);
+    run.event("draining");
+    place.write("go", "");
+    assert_eq!(run.job("wait", "finished")["retry"], false);
+    let (code, rest) = run.end();
+    let over = rest.last().unwrap();
+    assert_eq!((code, &over["runs"], &over["failures"]), (0, &1.into(), &1.into()));
 }
 
 #[test]
