@@ -168,7 +168,10 @@ fn job(
     }
     check_output(&mut fields, &own, defaults);
     let enabled = fields.boolean("enabled").is_none_or(|enabled| enabled.value);
-    let draft = own.or(defaults);
+    let mut draft = own.or(defaults);
+    if let Some(trigger) = &trigger {
+        drop_unfit(&mut draft, &trigger.value);
+    }
     check_retries(&draft, &mut fields);
     let (command, trigger) = (command?, trigger?);
     if !enabled {
@@ -367,6 +370,25 @@ fn check_fit(fields: &mut Fields<'_>, own: &Draft, defaults: &Draft, trigger: &A
             fields.notes().error(jitter.span.clone(), message);
         }
         _ => {}
+    }
+}
+
+/// Takes away what has no effect on this kind of job. The job itself has not said it, by [`check_fit`]; the defaults
+/// say it for jobs of other kinds, and may say otherwise tomorrow without touching this one.
+fn drop_unfit(draft: &mut Draft, trigger: &Trigger) {
+    let (is_grid, is_once) = match trigger {
+        Trigger::Every { .. } | Trigger::Cron(_) => (true, false),
+        Trigger::FixedDelay { .. } => (false, false),
+        Trigger::At { .. } => (false, true),
+    };
+    if !is_grid {
+        (draft.overlap, draft.missed, draft.missed_within) = (None, None, None);
+    }
+    if is_once {
+        draft.jitter = None;
+    }
+    if draft.retries.as_ref().is_none_or(|retries| retries.value == 0) {
+        (draft.retry_delay, draft.retry_max_delay) = (None, None);
     }
 }
 

@@ -103,6 +103,34 @@ fn a_job_overrides_the_defaults_and_shares_their_environment() {
     assert_eq!(environment, [("A", "1"), ("B", "2")]);
 }
 
+/// The defaults are for jobs of every kind: each takes what has an effect on it, and nothing else.
+#[test]
+fn defaults_without_effect_on_a_job_are_not_taken_over() {
+    let bare = "[job.delay]\ncommand = \"x\"\nfixed-delay = \"1s\"\n\
+                [job.once]\ncommand = \"x\"\nat = 2999-01-01T00:00:00Z\n\
+                [job.grid]\ncommand = \"x\"\nevery = \"1s\"\n";
+    let defaults = "[defaults]\noverlap = 2\nmissed = \"burst\"\nmissed-within = \"1m\"\njitter = \"500ms\"\n\
+                    retry-delay = \"7s\"\nretry-max-delay = \"9s\"\n";
+    let (plain, given) =
+        (parse(bare, Path::new(".")).unwrap(), parse(&format!("{defaults}{bare}"), Path::new(".")).unwrap());
+    let [delay, once, grid] = &given.jobs[..] else { panic!("three jobs") };
+    let jitter = delay.timing.jitter;
+    assert_eq!((jitter, once.timing.jitter), (Duration::from_millis(500), Duration::ZERO));
+    let mut without_jitter = delay.timing.clone();
+    without_jitter.jitter = Duration::ZERO;
+    assert_eq!((&without_jitter, &once.timing), (&plain.jobs[0].timing, &plain.jobs[1].timing));
+    assert_eq!((grid.timing.overlap, grid.timing.missed), (Overlap::Allow(2), Missed::Burst));
+    assert_eq!(grid.timing.missed_within, Some(Duration::from_secs(60)));
+    assert_eq!(grid.work, plain.jobs[2].work, "without retries there are no pauses between them");
+    let retrying = bare
+        .replace("[job.grid]", "retries = 3\n[job.grid]")
+        .replace("[job.once]", "retries = 3\n[job.once]");
+    let given = parse(&format!("{defaults}{retrying}"), Path::new(".")).unwrap();
+    assert_eq!(given.jobs[0].work.retries.delay, Duration::from_secs(7));
+    let clash = parse(&format!("{defaults}{bare}retries = 3\n"), Path::new(".")).unwrap_err();
+    assert_eq!(clash.len(), 1, "a job on a grid does have the overlap of the defaults");
+}
+
 #[test]
 fn what_the_clocks_do_is_part_of_the_schedule() {
     let text = |rules: &str| {
