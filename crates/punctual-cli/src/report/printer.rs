@@ -30,14 +30,15 @@ fn plain(style: Style, queue: &Queue) {
     loop {
         match queue.take(None) {
             Delivery::Some(parcels, dropped) => {
-                if dropped > 0 {
-                    out.write(&style.dropped(dropped));
+                if dropped > 0 && out.write(&style.dropped(dropped)) > 0 {
+                    queue.lost(dropped); // to be told another time
                 }
                 for Parcel { stream, text } in parcels {
-                    match stream {
+                    let lost = match stream {
                         Stream::Out => out.write(&text),
                         Stream::Err => err.write(&text),
-                    }
+                    };
+                    queue.lost(lost as u64);
                     queue.wrote(text.len());
                 }
             }
@@ -110,18 +111,37 @@ impl Screen {
     }
 }
 
-/// Writes everything, or from some moment on nothing: when nobody can read it any more.
+/// Writes whole texts to one output.
+///
+/// If nobody can read any more, nothing is written from then on. Any other error, such as a full disk, may be mended:
+/// the rest of that text is given up, and the next is tried again, on a line of its own.
 struct Pen<'fd> {
     fd: std::os::fd::BorrowedFd<'fd>,
     is_broken: bool,
+    /// The last text that was written ends within a line.
+    is_torn: bool,
 }
 
 impl<'fd> Pen<'fd> {
     fn new(fd: std::os::fd::BorrowedFd<'fd>) -> Self {
-        Self { fd, is_broken: false }
+        Self { fd, is_broken: false, is_torn: false }
     }
 
-    fn write(&mut self, mut text: &[u8]) {
+    /// How many bytes were lost.
+    fn write(&mut self, text: &[u8]) -> usize {
+        if self.is_torn && self.put(b"\n") == 0 {
+            self.is_torn = false;
+        }
+        if self.is_torn {
+            return text.len();
+        }
+        let lost = self.put(text);
+        self.is_torn = 0 < lost && lost < text.len() && text.get(text.len() - lost - 1) != Some(&b'\n');
+        lost
+    }
+
+    /// How many bytes at the end could not be written; none if nobody would miss them.
+    fn put(&mut self, mut text: &[u8]) -> usize {
         while !text.is_empty() && !self.is_broken {
             match rustix::io::write(self.fd, text) {
                 Ok(count) => text = &text[count..],
@@ -130,8 +150,10 @@ impl<'fd> Pen<'fd> {
                 Err(Errno::AGAIN) => {
                     let _ = poll(&mut [PollFd::new(&self.fd.as_fd(), PollFlags::OUT)], None);
                 }
-                Err(_) => self.is_broken = true,
+                Err(Errno::PIPE | Errno::BADF) => self.is_broken = true,
+                Err(_) => return text.len(),
             }
         }
+        0
     }
 }

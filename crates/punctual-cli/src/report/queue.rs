@@ -38,7 +38,7 @@ struct State {
     bytes: usize,
     /// Counts what has been written: if it does not move, nobody reads.
     written: u64,
-    /// Bytes of output that found no room.
+    /// Bytes of output that found no room, here or where they went.
     dropped: u64,
     is_stuck: bool,
     is_closed: bool,
@@ -129,6 +129,13 @@ impl Queue {
         state.is_stuck = false;
         drop(state);
         self.emptied.notify_all();
+    }
+
+    /// Tells that so many bytes could not be written, and were given up.
+    pub(crate) fn lost(&self, bytes: u64) {
+        if bytes > 0 {
+            self.lock().dropped += bytes;
+        }
     }
 
     /// Tells that nothing more will be written.

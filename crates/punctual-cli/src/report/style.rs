@@ -65,7 +65,7 @@ impl Style {
             Self::Json => format!("{}\n", json!({ "event": "dropped", "bytes": bytes })).into_bytes(),
             _ => {
                 let stamp = stamp(std::time::SystemTime::now());
-                format!("{stamp} {bytes} bytes of output were dropped: nobody read them\n").into_bytes()
+                format!("{stamp} {bytes} bytes of output were dropped: nobody took them\n").into_bytes()
             }
         }
     }

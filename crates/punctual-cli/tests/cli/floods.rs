@@ -99,3 +99,32 @@ fn a_reader_that_goes_away_ends_nothing() {
     send("TERM", program.id());
     assert_eq!(program.code(), 0);
 }
+
+/// The file that our output goes to may not grow beyond a limit for a while, as on a disk that is full.
+#[test]
+fn a_full_disk_costs_what_did_not_fit_and_is_told_when_there_is_room_again() {
+    let place = Place::new("[job.tick]\ncommand = \"echo x; echo x >> ticks\"\nevery = \"20ms\"\n");
+    let (program, schedule) = (env!("CARGO_BIN_EXE_punctual"), place.schedule());
+    let line = format!("ulimit -f 2; exec env --ignore-signal=XFSZ {program} run --json {schedule} >> out");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &line]).current_dir(place.path("")).stdin(Stdio::null());
+    let mut program = Program::start(&mut command);
+    // Several runs are made, and it does not grow.
+    let (mut size, mut ticks) = (0, 0);
+    until("it is full", || {
+        let (now, run) = (place.read("out").len(), place.read("ticks").lines().count());
+        if now != size {
+            (size, ticks) = (now, run);
+        }
+        size > 0 && run > ticks + 5
+    });
+    std::fs::File::options().write(true).open(place.path("out")).unwrap().set_len(0).unwrap();
+    until("it goes on", || place.read("out").lines().count() > 5);
+    send("TERM", program.id());
+    assert_eq!(program.code(), 0);
+    let out = place.read("out");
+    // A line that was torn, if it is full once more, is none.
+    let events = out.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let dropped = events.filter(|event| event["event"] == "dropped" && event["bytes"].as_u64() > Some(0));
+    assert!(dropped.count() > 0, "{out}");
+}
