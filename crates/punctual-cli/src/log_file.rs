@@ -1,7 +1,12 @@
 //! The log file of one job: grows to a limit, then becomes `name.log.1`, and so on up to the number to keep.
+//!
+//! The file stays open between runs, and others may take it away meanwhile: people, or a program that rotates logs. So
+//! before each piece is written, the path is looked at: whatever is there now is where the piece belongs, and its size
+//! is the one that counts.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,7 +24,10 @@ pub(crate) struct LogFile {
 #[derive(Debug)]
 struct Open {
     file: File,
+    /// When it was last looked at.
     size: u64,
+    /// Which file it is, by device and number.
+    identity: (u64, u64),
 }
 
 impl LogFile {
@@ -50,6 +58,7 @@ impl LogFile {
     }
 
     fn append(&self, slot: &mut Option<Open>, lines: &[u8]) -> io::Result<()> {
+        *slot = slot.take().and_then(|open| self.look(open));
         if slot.as_ref().is_some_and(|open| open.size > 0 && open.size + lines.len() as u64 > self.log.limit)
         {
             *slot = None;
@@ -59,30 +68,40 @@ impl LogFile {
             Some(open) => open,
             None => slot.insert(self.open()?),
         };
-        open.file.write_all(lines)?;
-        open.size += lines.len() as u64;
-        Ok(())
+        open.file.write_all(lines)
     }
 
     fn open(&self) -> io::Result<Open> {
         fs::create_dir_all(&self.log.directory)?;
         let file = OpenOptions::new().create(true).append(true).open(self.path())?;
-        let size = file.metadata()?.len();
-        Ok(Open { file, size })
+        let metadata = file.metadata()?;
+        Ok(Open { file, size: metadata.len(), identity: (metadata.dev(), metadata.ino()) })
+    }
+
+    /// The file with its present size, if it is still the one at the path.
+    fn look(&self, open: Open) -> Option<Open> {
+        let metadata = fs::metadata(self.path()).ok()?;
+        let is_same = open.identity == (metadata.dev(), metadata.ino());
+        is_same.then(|| Open { size: metadata.len(), ..open })
     }
 
     /// Makes room for a new file: each old one gets the next number, the last one goes.
     fn turn(&self) -> io::Result<()> {
         if self.log.keep == 0 {
-            return fs::remove_file(self.path());
+            return if_there(fs::remove_file(self.path()));
         }
         for number in (1..self.log.keep).rev() {
-            match fs::rename(self.old_path(number), self.old_path(number + 1)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            if_there(fs::rename(self.old_path(number), self.old_path(number + 1)))?;
         }
-        fs::rename(self.path(), self.old_path(1))
+        if_there(fs::rename(self.path(), self.old_path(1)))
+    }
+}
+
+/// A file that is not there is out of the way already.
+fn if_there(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
 
@@ -145,5 +164,45 @@ mod tests {
         assert!(error.contains("deep/er/job.log: not a directory"), "{error}");
         fs::remove_file(directory.path().join("deep")).unwrap();
         log.write(b"x").unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_taken_away_or_replaced_is_written_to_no_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = log(directory.path(), 1);
+        log.write(b"1").unwrap();
+        fs::rename(log.path(), directory.path().join("moved")).unwrap();
+        log.write(b"2").unwrap();
+        fs::remove_file(log.path()).unwrap();
+        log.write(b"3").unwrap();
+        assert_eq!(fs::read(log.path()).unwrap(), b"3");
+        fs::write(directory.path().join("other"), "45678").unwrap();
+        fs::rename(directory.path().join("other"), log.path()).unwrap();
+        log.write(b"9abcd").unwrap();
+        assert_eq!(fs::read(log.path()).unwrap(), b"456789abcd");
+        assert_eq!(fs::read(directory.path().join("moved")).unwrap(), b"1");
+        log.write(b"e").unwrap();
+        assert_eq!(
+            (fs::read(log.path()).unwrap(), fs::read(log.old_path(1)).unwrap().len()),
+            (b"e".into(), 10)
+        );
+    }
+
+    #[test]
+    fn a_file_that_others_have_emptied_is_not_full() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = log(directory.path(), 1);
+        log.write(b"123456789").unwrap();
+        fs::write(log.path(), "").unwrap();
+        log.write(b"abc").unwrap();
+        assert_eq!(sizes(&log), [("job.log".to_owned(), 3)]);
+    }
+
+    #[test]
+    fn a_page_can_be_turned_when_nothing_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        for keep in [0, 2] {
+            log(directory.path(), keep).turn().unwrap();
+        }
     }
 }
