@@ -72,4 +72,21 @@ impl Reporter {
     pub(crate) fn close(&self) {
         self.queue.close(LAST_PATIENCE);
     }
+
+    /// One without a printer: what is told stays in the queue.
+    #[cfg(test)]
+    pub(crate) fn mute(style: Style) -> Self {
+        Self { style, queue: Arc::default() }
+    }
+
+    /// What a [mute](Self::mute) one has been given: for standard output, and for standard error.
+    #[cfg(test)]
+    pub(crate) fn given(&self) -> (String, String) {
+        let queue::Delivery::Some(parcels, 0) = self.queue.take(Some(Duration::ZERO)) else {
+            return Default::default();
+        };
+        let of = |wanted| parcels.iter().filter(move |parcel| parcel.stream == wanted);
+        let text = |wanted| of(wanted).map(|parcel| String::from_utf8_lossy(&parcel.text)).collect();
+        (text(Stream::Out), text(Stream::Err))
+    }
 }
