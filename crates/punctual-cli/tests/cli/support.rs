@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -249,13 +250,18 @@ impl Run {
     }
 }
 
-/// Sends a signal to a process, or with a `-` before its number to a group. Whether there was one.
-pub(crate) fn send(signal: &str, pid: impl std::fmt::Display) -> bool {
-    let status = Command::new("kill")
-        .args([&format!("-{signal}"), "--", &pid.to_string()])
-        .stderr(Stdio::null())
-        .status();
-    status.unwrap().success()
+/// Sends a signal to a process. One that is gone already is no error.
+#[track_caller]
+pub(crate) fn send(signal: &str, pid: impl std::fmt::Display) {
+    let signal = match signal {
+        TERM => Signal::TERM,
+        INT => Signal::INT,
+        HUP => Signal::HUP,
+        "KILL" => Signal::KILL,
+        other => panic!("no signal {other} is needed here"),
+    };
+    let pid = pid.to_string().trim().parse().ok().and_then(Pid::from_raw);
+    let _ = kill_process(pid.expect("the number of a process"), signal);
 }
 
 /// Whether a process is there and not a zombie.
