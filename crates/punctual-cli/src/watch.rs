@@ -7,8 +7,9 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-/// What a file looked like. `None`: it was not there.
-type Look = Option<(u64, u64, u64, i64, i64)>;
+/// What a file looked like: which one, how large, when it was written, and when anything about it was changed: one that
+/// could not be read may be readable now. `None`: it was not there.
+type Look = Option<[i128; 5]>;
 
 /// A file that is looked at from time to time.
 #[derive(Debug)]
@@ -47,7 +48,10 @@ impl Watch {
 
 fn look(path: &std::path::Path) -> Look {
     let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec()))
+    let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    let written = nanos(metadata.mtime(), metadata.mtime_nsec());
+    let changed = nanos(metadata.ctime(), metadata.ctime_nsec());
+    Some([metadata.dev().into(), metadata.ino().into(), metadata.size().into(), written, changed])
 }
 
 #[cfg(test)]
@@ -80,6 +84,24 @@ mod tests {
         assert!(!watch.has_changed() && !watch.has_changed());
         fs::write(&other, "2").unwrap();
         fs::rename(&other, &path).unwrap();
+        assert!(!watch.has_changed());
+        assert!(watch.has_changed());
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_now_has_changed() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "1").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+        let mut watch = Watch::new(path.clone());
+        // The clock of a file system may stand still for some milliseconds.
+        let mut tries = 0..1_000_000;
+        while watch.known == look(&path) {
+            assert!(tries.next().is_some(), "it looks the same");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
         assert!(!watch.has_changed());
         assert!(watch.has_changed());
     }

@@ -1,6 +1,6 @@
 //! `punctual check`: is a schedule right?
 
-use super::print;
+use super::{complain, print};
 use crate::args::CheckArgs;
 use crate::exit::Exit;
 use crate::file::{self, Job, LoadError, Schedule};
@@ -9,10 +9,7 @@ use crate::file::{self, Job, LoadError, Schedule};
 pub(crate) fn check(args: &CheckArgs) -> Exit {
     let shown = args.schedule.display().to_string();
     match file::load(&args.schedule) {
-        Ok(schedule) if args.quiet => {
-            let _ = schedule;
-            Exit::Done
-        }
+        Ok(_) if args.quiet => Exit::Done,
         Ok(schedule) => {
             let count = schedule.jobs.len() + schedule.disabled;
             let jobs = if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") };
@@ -20,7 +17,7 @@ pub(crate) fn check(args: &CheckArgs) -> Exit {
             print(&text)
         }
         Err(error) => {
-            eprint!("{}", error.render(&shown));
+            complain(&error.render(&shown));
             refused(&error)
         }
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use punctual::{Clock, Executor, TaskContext, Tick};
 
+use super::complain;
 use crate::args::DemoArgs;
 use crate::exit::Exit;
 use crate::file::show;
@@ -109,7 +110,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Exit {
     match perform(args) {
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("punctual: {error}");
+            complain(&format!("punctual: {error}\n"));
             Exit::Unable
         }
     }

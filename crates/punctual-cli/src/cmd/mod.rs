@@ -20,9 +20,14 @@ use crate::exit::Exit;
 fn print(text: &str) -> Exit {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            eprintln!("punctual: cannot write: {error}");
+            complain(&format!("punctual: cannot write: {error}\n"));
             Exit::Unable
         }
         _ => Exit::Done,
     }
+}
+
+/// Says on standard error what is wrong. The exit status says so, too: nobody need read it.
+fn complain(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -9,7 +9,7 @@ use punctual::{ClockChange, CronError, CronErrorKind, CronOptions, CronSchedule,
 use serde_json::json;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::print;
+use super::{complain, print};
 use crate::args::NextArgs;
 use crate::exit::Exit;
 use crate::file::{CLOCKS_BACK, CLOCKS_FORWARD, instant, show, zone};
@@ -19,7 +19,7 @@ pub(crate) fn next(args: &NextArgs) -> Exit {
     match times(args) {
         Ok(text) => print(&text),
         Err(message) => {
-            eprintln!("punctual: {message}");
+            complain(&format!("punctual: {message}\n"));
             Exit::Wrong
         }
     }

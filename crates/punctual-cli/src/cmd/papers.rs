@@ -5,7 +5,7 @@ use std::io;
 use clap::CommandFactory as _;
 use clap_mangen::Man;
 
-use super::print;
+use super::{complain, print};
 use crate::args::Cli;
 use crate::exit::Exit;
 
@@ -21,7 +21,7 @@ pub(crate) fn man() -> Exit {
     match page() {
         Ok(page) => print(&page),
         Err(error) => {
-            eprintln!("punctual: cannot write the manual: {error}");
+            complain(&format!("punctual: cannot write the manual: {error}\n"));
             Exit::Unable
         }
     }

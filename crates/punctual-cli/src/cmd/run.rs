@@ -21,6 +21,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::check::refused;
+use super::complain;
 use crate::args::{RunArgs, When};
 use crate::board::Board;
 use crate::driver::{Driver, Totals};
@@ -47,14 +48,14 @@ pub(crate) fn run(args: &RunArgs) -> Exit {
     let schedule = match file::load(&args.schedule) {
         Ok(schedule) => schedule,
         Err(error) => {
-            eprint!("{}", error.render(&shown));
+            complain(&error.render(&shown));
             return refused(&error);
         }
     };
     match Session::start(args, shown, watch, schedule) {
         Ok(mut session) => session.run(),
         Err(error) => {
-            eprintln!("punctual: {error}");
+            complain(&format!("punctual: {error}\n"));
             Exit::Unable
         }
     }

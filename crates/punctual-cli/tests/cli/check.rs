@@ -1,6 +1,8 @@
 //! `punctual check`: every kind of bad file, and where the finger points.
 
-use super::support::{Place, call};
+use std::process::Stdio;
+
+use super::support::{Place, call, punctual};
 
 /// One file with everything wrong, and the whole answer.
 #[test]
@@ -230,4 +232,22 @@ fn wrong_arguments_have_a_status_of_their_own() {
     }
     let place = Place::new("");
     assert_eq!(call(&["run", "--json", "--table", "always", &place.schedule()]).code, Some(2));
+}
+
+#[test]
+fn a_status_is_given_also_when_nobody_reads_what_is_wrong() {
+    let place = Place::new("[job.a]\ncommand = \"true\"\nevry = \"1s\"\n");
+    let (schedule, missing) = (place.schedule(), place.path("missing.toml"));
+    let missing = missing.to_str().unwrap();
+    for (args, code) in [
+        (&["check", &schedule][..], 1),
+        (&["run", &schedule], 1),
+        (&["run", missing], 3),
+        (&["next", "no cron"], 1),
+    ] {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        drop(reader);
+        let status = punctual().args(args).stdout(Stdio::null()).stderr(writer).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{args:?}");
+    }
 }
