@@ -127,7 +127,7 @@ pub(crate) const RUN_HELP: &str = "Signals:
                     and SIGKILL after the job's `grace`), a third one kills it
   SIGHUP            read the schedule again; jobs that are the same go on undisturbed
 
-The schedule:
+The schedule, with every key there is (not all are for one job):
   [job.backup]
   command = \"pg_dump shop | gzip > shop.gz\"   # for the shell, or [\"program\", \"argument\"]
   cron = \"30 2 * * *\"        # or every = \"10s\", fixed-delay = \"5m\", at = 2026-12-24T18:00:00
@@ -149,11 +149,15 @@ The schedule:
   log-directory = \"logs\"     # NAME.log; log-limit = \"10MB\", log-keep = 3
   enabled = true
 
-  [defaults]                 # any of these but command, when and enabled
+  [defaults]                 # any of these but command, the four that say when, start-after, enabled
   [settings]
   max-running = 32           # commands at once
   drain-timeout = \"1m\"       # after the first signal";
 
 const NEXT_HELP: &str =
     "Expressions have 5 fields (minute, hour, day of month, month, day of week), 6 (with seconds in
-front) or 7 (with years at the end), or are one of @hourly, @daily, @weekly, @monthly, @yearly.";
+front) or 7 (with years at the end), or are one of @hourly, @daily, @weekly, @monthly, @yearly
+and @every 90s.
+
+With --json each time is an object with utc, wall, offset, abbreviation, weekday, clock_change
+(none, moved, first-pass, second-pass) and stands_for (the time that the clocks skip, or null).";
