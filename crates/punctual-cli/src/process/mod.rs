@@ -4,7 +4,7 @@
 //! ```text
 //!            exited: no need of the rest
 //! Running ──────────────────────────────────────▶ over
-//!    │ timeout, or the task is interrupted
+//!    │ timeout, or the task is interrupted (in haste: as Killed)
 //!    ▼ SIGTERM to the group
 //! Stopping ── first process gone and pipes closed ▶ over
 //!    │ grace over, or interrupted again in haste
@@ -184,7 +184,14 @@ fn attend(work: &Work, group: &Group, wakes: &DelayQueue<Wake>, haste: &Haste) -
     let mut phase = Phase::Running;
     let (mut is_exited, mut is_closed) = (false, false);
     loop {
-        phase = match (wakes.take(), phase) {
+        let wake = wakes.take();
+        // Taken before `haste` is looked at: what is made of it after that comes with an interrupt of its own. Two that
+        // come at once are one, and then the haste is there already.
+        let is_in_haste = wake.is_err() && {
+            let _ = context.take_interrupt();
+            haste.is_made()
+        };
+        phase = match (wake, phase) {
             (Ok(Wake::Exited), phase) => {
                 is_exited = true;
                 phase
@@ -196,24 +203,20 @@ fn attend(work: &Work, group: &Group, wakes: &DelayQueue<Wake>, haste: &Haste) -
             (Ok(Wake::Timeout), Phase::Running) => {
                 stop(work, group, wakes, Outcome::TimedOut(work.timeout.unwrap_or_default()))
             }
-            (Err(_), Phase::Running) => {
-                let _ = context.take_interrupt();
-                stop(work, group, wakes, Outcome::Stopped)
+            (Err(_), Phase::Running) if is_in_haste => {
+                group.kill();
+                Phase::Killed(Outcome::Stopped)
             }
+            (Err(_), Phase::Running) => stop(work, group, wakes, Outcome::Stopped),
             (Ok(Wake::GraceOver), Phase::Stopping(why)) => {
                 group.kill();
                 Phase::Killed(why)
             }
-            (Err(_), Phase::Stopping(why)) if haste.is_made() => {
-                let _ = context.take_interrupt();
+            (Err(_), Phase::Stopping(why)) if is_in_haste => {
                 group.kill();
                 Phase::Killed(why)
             }
-            (Err(_), phase) => {
-                let _ = context.take_interrupt();
-                phase
-            }
-            (Ok(Wake::Timeout | Wake::GraceOver), phase) => phase,
+            (Err(_) | Ok(Wake::Timeout | Wake::GraceOver), phase) => phase,
         };
         match phase {
             Phase::Running if is_exited => return None,
@@ -228,4 +231,38 @@ fn stop(work: &Work, group: &Group, wakes: &DelayQueue<Wake>, why: Outcome) -> P
     group.terminate();
     wakes.push(work.grace, Wake::GraceOver);
     Phase::Stopping(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// Tells of the first line.
+    struct Ear(Sender<()>);
+
+    impl Sink for Ear {
+        fn line(&mut self, _: Stream, _: &[u8]) {
+            let _ = self.0.send(());
+        }
+    }
+
+    /// The request to end and the haste may come so close together that there is one interrupt for both.
+    #[test]
+    fn an_interrupt_in_haste_kills_although_it_is_the_first() {
+        let text = "[job.a]\ncommand = \"trap '' TERM; echo ready; while :; do sleep 0.01; done\"\n\
+                    every = \"1h\"\ngrace = \"40s\"\n";
+        let work = crate::file::parse(text, std::path::Path::new(".")).unwrap().jobs[0].work.clone();
+        let pool = punctual::Executor::new(1);
+        let (haste, (teller, ready)) = (Haste::default(), channel());
+        let (in_task, (result, outcome)) = (haste.clone(), channel());
+        pool.execute(move || {
+            let _ = result.send(attempt(&work, &[], Box::new(Ear(teller)), &in_task, |_| {}));
+        })
+        .unwrap();
+        ready.recv().unwrap();
+        haste.make();
+        drop(pool.shutdown_now());
+        assert_eq!(outcome.recv_timeout(Duration::from_secs(30)), Ok(Outcome::Stopped));
+    }
 }
