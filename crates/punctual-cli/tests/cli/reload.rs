@@ -28,8 +28,14 @@ fn jobs_come_go_and_change_and_the_others_do_not_notice() {
     let after = run.job("tick", "started")["run"].as_u64().unwrap();
     assert!(after > before, "its runs are counted on: {before}, {after}");
     run.find("the new work", |event| event["job"] == "changes" && event["line"] == "two");
-    let rest = run.drain();
-    assert!(!rest.iter().any(|event| event["job"] == "goes"), "{rest:#?}");
+    let (mut ticks, mut starts) = (0, 0);
+    while ticks < 10 {
+        let event = run.find("another tick", |event| event["event"] == "started");
+        ticks += usize::from(event["job"] == "tick");
+        starts += usize::from(event["job"] == "goes");
+    }
+    assert!(starts <= 1, "one may have been about to start, and {starts} have");
+    run.drain();
 }
 
 #[test]
