@@ -250,6 +250,15 @@ impl Run {
     }
 }
 
+/// What `attempt` gives with an instant that it met. A program that a busy machine starts too late finds that the time has
+/// passed; then a later one is tried.
+#[track_caller]
+pub(crate) fn in_time<T>(attempt: impl Fn(jiff::Timestamp) -> Option<T>) -> T {
+    let leads = [300, 3_000, 30_000].map(jiff::SignedDuration::from_millis);
+    let met = leads.into_iter().find_map(|lead| attempt(jiff::Timestamp::now() + lead));
+    met.expect("a program that starts within half a minute")
+}
+
 /// Sends a signal to a process. One that is gone already is no error.
 #[track_caller]
 pub(crate) fn send(signal: &str, pid: impl std::fmt::Display) {

@@ -1,6 +1,8 @@
 //! When jobs run: schedules and policies, as far as they can be seen from outside.
 
-use super::support::{Place, Run};
+use serde_json::Value;
+
+use super::support::{Place, Run, in_time};
 
 /// A job that is on until there is a file `go`, and one that measures time meanwhile.
 fn waiting(more: &str) -> Place {
@@ -166,18 +168,21 @@ fn a_cron_job_fires_in_seconds_of_the_wall_clock() {
     run.drain();
 }
 
-fn soon() -> jiff::Timestamp {
-    jiff::Timestamp::now() + jiff::SignedDuration::from_millis(300)
+/// A schedule that runs `once` at an instant soon, when it has started; and the instant.
+fn once(command: &str, more: &str) -> (Place, Run, Value, jiff::Timestamp) {
+    in_time(|at| {
+        let place = Place::new(&format!("[job.once]\ncommand = '{command}'\nat = {at:.6}\n{more}"));
+        let run = place.run();
+        let event = run.find("its start", |event| event["event"] == "started" || event["event"] == "ended");
+        (event["event"] == "started").then_some((place, run, event, at))
+    })
 }
 
 #[test]
 fn a_job_at_an_instant_runs_once_and_the_program_ends() {
-    let place = Place::new(&format!("[job.once]\ncommand = \"echo now\"\nat = {:.6}\n", soon()));
-    let run = place.run();
-    let started = run.job("once", "started");
+    let (_place, run, started, at) = once("echo now", "");
     let time: jiff::Timestamp = started["time"].as_str().unwrap().parse().unwrap();
-    let at: jiff::Timestamp = place.read("schedule.toml").lines().last().unwrap()[5..].parse().unwrap();
-    assert!(time >= at, "{time} is before {at}");
+    assert!(time.as_microsecond() >= at.as_microsecond(), "{time} is before {at}");
     let (code, rest) = run.end();
     assert_eq!(code, 0);
     assert!(rest.iter().any(|event| event["line"] == "now"));
@@ -186,11 +191,7 @@ fn a_job_at_an_instant_runs_once_and_the_program_ends() {
 
 #[test]
 fn a_job_at_an_instant_is_tried_again() {
-    let place = Place::new(&format!(
-        "[job.once]\ncommand = 'test \"$PUNCTUAL_ATTEMPT\" = 2'\nat = {:.6}\nretries = 3\nretry-delay = \"1ms\"\n",
-        soon()
-    ));
-    let run = place.run();
+    let (_place, run, ..) = once("test \"$PUNCTUAL_ATTEMPT\" = 2", "retries = 3\nretry-delay = \"1ms\"\n");
     assert_eq!(run.job("once", "finished")["retry"], true);
     let finished = run.job("once", "finished");
     assert_eq!(
