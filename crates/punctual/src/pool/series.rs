@@ -27,11 +27,11 @@ impl Worker<'_> {
         // The only run of a task is not besides those that are planned: it is the one, only sooner.
         let extra = triggered && header.schedule().is_periodic();
         let fire = match triggered {
-            true => Ok(Fire::Run(header.deadline())),
+            true => Ok(series.begin_extra(header.deadline())),
             false => unwind::catch(|| series.fire(header.deadline(), now)),
         };
         match fire {
-            Ok(Fire::Run(planned)) => match self.begin(task, planned) {
+            Ok(Fire::Run(planned)) => match self.begin(task, planned, triggered) {
                 true => self.run_planned(task, series, now, extra),
                 false => self.put_off(task, Due::at(planned), now.tick),
             },
@@ -42,8 +42,9 @@ impl Worker<'_> {
     }
 
     /// A run is about to begin, perhaps for another point than it was queued for; false if it is not to begin: a task
-    /// that runs once may have been moved, or paused, since it was taken.
-    fn begin(&self, task: &TaskRef, planned: Tick) -> bool {
+    /// that runs once may have been moved, or paused, since it was taken. One that was triggered is run for all that: the
+    /// trigger is used up.
+    fn begin(&self, task: &TaskRef, planned: Tick, triggered: bool) -> bool {
         let header = task.header();
         let (once, elsewhere) = (!header.schedule().is_periodic(), planned != header.deadline());
         if !once && !elsewhere {
@@ -51,7 +52,7 @@ impl Worker<'_> {
         }
         let mut core = self.pool.core.lock();
         if once {
-            if header.is_moved() || header.is_paused() {
+            if !triggered && (header.is_moved() || header.is_paused()) {
                 return false;
             }
             header.set_begun(true);

@@ -88,6 +88,12 @@ impl Series {
         }
     }
 
+    /// A run that was triggered begins: it is for no point, and what was left out is told to the next that is.
+    pub(crate) fn begin_extra(&self, planned: Tick) -> Fire {
+        self.state.lock().missed = 0;
+        Fire::Run(planned)
+    }
+
     fn begin(&self, state: &mut State, planned: Tick) -> Fire {
         state.missed = std::mem::take(&mut state.skipped);
         Fire::Run(planned)

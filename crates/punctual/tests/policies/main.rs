@@ -22,5 +22,6 @@ mod plans;
 mod priority;
 mod retries;
 mod timeouts;
+mod triggers;
 mod unobserved;
 mod wall;
