@@ -102,7 +102,8 @@ impl Missed {
         self
     }
 
-    /// Leaves out whatever could only begin later than this after its time. By default nothing is too late.
+    /// Leaves out whatever could only begin later than this after its time. By default nothing is too late. Where the
+    /// next run counts from the last one, it counts from the moment at which one is left out.
     #[must_use]
     pub const fn within(mut self, lateness: Duration) -> Self {
         self.within = Some(lateness);

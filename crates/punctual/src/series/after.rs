@@ -121,7 +121,7 @@ impl Series {
         let candidate = self.rules.plan.after(point)?;
         // A point is due when its spread is over, too.
         let seen = now.earlier(self.rules.spread);
-        let backlog = self.rules.plan.backlog(candidate, seen);
+        let backlog = self.backlog(candidate, seen);
         if backlog.count == 0 {
             self.state.lock().caught_up = 0;
             return Some(candidate);

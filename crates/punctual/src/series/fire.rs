@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_engine::{RunTimes, Tick};
+use punctual_engine::{RunTimes, Schedule, Tick};
 
 use super::plan::Backlog;
 use super::{Due, Fire, Now, Plan, Point, Series, State};
@@ -40,11 +40,12 @@ impl Series {
             (state.point, state.offset)
         };
         let seen = now.earlier(offset);
-        let backlog = self.rules.plan.backlog(point, seen);
+        let backlog = self.backlog(point, seen);
         self.choose_fired(backlog, seen, now)
     }
 
-    /// There is no place for a run now: the next point is the next chance. Calls the calendar, or the function.
+    /// There is no place for a run now, or it is too late for it: the next point is the next chance. Where that counts
+    /// from a run it does so from this moment. Calls the calendar, or the function.
     fn let_go(&self, planned: Tick, now: Now) -> Fire {
         let times = RunTimes { deadline: planned, started: now.tick, ended: now.tick };
         self.state.lock().leave_out(1);
@@ -52,6 +53,12 @@ impl Series {
             Some(due) => Fire::Later(due),
             None => Fire::End(TaskError::Abandoned(Abandoned::Missed)),
         }
+    }
+
+    /// Whether the next point counts from a run, and is made by it.
+    fn counts_on(&self) -> bool {
+        let plan = &self.rules.plan;
+        !plan.is_grid() && !matches!(plan, Plan::Schedule(Schedule::Once))
     }
 
     /// Whether a run that is late may be treated in any other way than being run.
@@ -66,24 +73,41 @@ impl Series {
         let chosen = self.chosen(choice, backlog, seen);
         let mut state = self.state.lock();
         match chosen {
-            Some(point) if now.tick_of(point).after(state.offset) <= now.tick => {
+            Some(point) if self.has_ended(point, now) => Fire::End(TaskError::Abandoned(Abandoned::Missed)),
+            Some(point) if now.tick_after(point, state.offset) <= now.tick => {
                 state.leave_out(self.left_out(choice, backlog, point));
                 state.point = point;
-                let planned = now.tick_of(point).after(state.offset);
+                let planned = now.tick_after(point, state.offset);
                 self.settle_on_clock(&mut state, now);
                 self.begin(&mut state, planned)
             }
-            Some(point) if !self.has_ended(point, now) => {
+            Some(point) => {
                 state.leave_out(backlog.count);
                 Fire::Later(self.aim(&mut state, point, now))
             }
-            _ => Fire::End(TaskError::Abandoned(Abandoned::Missed)),
+            None if self.counts_on() => {
+                let planned = Self::translate(&state, now).planned;
+                drop(state);
+                self.let_go(planned, now)
+            }
+            None => Fire::End(TaskError::Abandoned(Abandoned::Missed)),
         }
     }
 
-    /// The first point of a fixed rate may be on the wall; the others count from it on the executor's clock.
+    /// The points from `from` on, seen from `seen`, or from the end of the schedule if that has passed.
+    pub(super) fn backlog(&self, from: Point, seen: Now) -> Backlog {
+        self.rules.plan.backlog(from, self.before_end(seen))
+    }
+
+    fn before_end(&self, now: Now) -> Now {
+        self.rules.until.map_or(now, |until| now.no_later_than(until))
+    }
+
+    /// The first point of a fixed rate may be on the wall; the others count from it on the executor's clock. A point that
+    /// is older than that clock has no place there: it stays on the wall, and what follows it keeps its distance.
     fn settle_on_clock(&self, state: &mut State, now: Now) {
-        if !self.rules.plan.is_wall() {
+        let is_older = now.lateness(state.point) > now.tick.since(Tick::ZERO);
+        if !self.rules.plan.is_wall() && !is_older {
             state.point = Point::Tick(now.tick_of(state.point));
         }
     }
@@ -107,7 +131,7 @@ impl Series {
             Choice::Next => backlog.next,
             Choice::Since(ago) => Some(self.rules.plan.since(backlog.oldest, now.earlier(ago))),
             Choice::Now if self.rules.plan.is_wall() => Some(backlog.latest),
-            Choice::Now => Some(Point::Tick(now.tick)),
+            Choice::Now => Some(Point::Tick(self.before_end(now).tick)),
         }
     }
 
@@ -119,14 +143,16 @@ impl Series {
             Choice::Latest => backlog.count.saturating_sub(1),
             Choice::Now if self.rules.plan.is_wall() => backlog.count.saturating_sub(1),
             Choice::Now => 0,
-            Choice::Since(_) => match (&self.rules.plan, backlog.oldest, chosen) {
-                (Plan::Schedule(schedule), Point::Tick(oldest), Point::Tick(chosen)) => {
-                    let period = schedule.period().unwrap_or(Duration::MAX).as_nanos().max(1);
-                    u64::try_from(chosen.since(oldest).as_nanos() / period).unwrap_or(u64::MAX)
-                }
+            Choice::Since(_) => {
+                let steps = match &self.rules.plan {
+                    Plan::Schedule(schedule) => {
+                        backlog.oldest.steps_to(chosen, schedule.period().unwrap_or(Duration::MAX))
+                    }
+                    Plan::Calendar(_) | Plan::NextBy => None,
+                };
                 // How many lie between two days of a calendar is not known without asking for each.
-                _ => u64::from(backlog.oldest != chosen),
-            },
+                steps.unwrap_or_else(|| u64::from(backlog.oldest != chosen))
+            }
         }
     }
 }

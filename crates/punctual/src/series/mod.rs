@@ -268,7 +268,7 @@ impl Series {
     }
 
     fn translate(state: &State, now: Now) -> Due {
-        let planned = now.tick_of(state.point).after(state.offset);
+        let planned = now.tick_after(state.point, state.offset);
         let look = match state.point {
             Point::Tick(_) => planned,
             Point::Wall(_) => planned.min(now.tick.after(TRUSTED)),

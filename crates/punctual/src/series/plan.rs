@@ -46,8 +46,18 @@ impl Now {
         }
     }
 
-    /// How long ago `point` was; zero if it lies ahead. On its own clock: the executor's may be younger than that.
-    fn lateness(self, point: Point) -> Duration {
+    /// When `offset` has passed since `point`. Added on its own clock: the executor's may be younger than the point.
+    pub(crate) fn tick_after(self, point: Point, offset: Duration) -> Tick {
+        match point {
+            Point::Tick(tick) => tick.after(offset),
+            Point::Wall(wall) => {
+                wall.checked_add(offset).map_or(Tick::MAX, |wall| self.tick_of(Point::Wall(wall)))
+            }
+        }
+    }
+
+    /// How long ago `point` was; zero if it lies ahead. On its own clock, as above.
+    pub(super) fn lateness(self, point: Point) -> Duration {
         match point {
             Point::Tick(tick) => self.tick.since(tick),
             Point::Wall(wall) => self.wall.duration_since(wall).unwrap_or_default(),
@@ -60,6 +70,15 @@ impl Now {
             false => self.wall.checked_sub(self.tick.since(tick)),
         };
         moved.unwrap_or(self.wall)
+    }
+
+    /// This moment, or `end` if that has passed.
+    pub(super) fn no_later_than(self, end: Point) -> Self {
+        let wall = match end {
+            Point::Tick(tick) => self.wall_of(tick),
+            Point::Wall(wall) => wall,
+        };
+        Self { tick: self.tick.min(self.tick_of(end)), wall: self.wall.min(wall) }
     }
 
     /// The moment that was `ago`.
@@ -135,6 +154,18 @@ impl Backlog {
     }
 }
 
+impl Point {
+    /// How often `period` fits between two points of one clock; `None` for points of two.
+    pub(super) fn steps_to(self, later: Self, period: Duration) -> Option<u64> {
+        let apart = match (self, later) {
+            (Self::Tick(from), Self::Tick(to)) => to.since(from),
+            (Self::Wall(from), Self::Wall(to)) => to.duration_since(from).unwrap_or_default(),
+            _ => return None,
+        };
+        Some(divide(apart, period).0)
+    }
+}
+
 impl Plan {
     /// Puts the calendar away; it is dropped by the caller, without a lock.
     pub(super) fn put_away(&self) -> Option<Arc<dyn Calendar>> {
@@ -159,6 +190,7 @@ impl Plan {
             (Self::Schedule(Schedule::FixedRate(period)), Point::Tick(tick)) => {
                 Some(Point::Tick(tick.after(*period)))
             }
+            (Self::Schedule(Schedule::FixedRate(period)), Point::Wall(wall)) => Some(later(wall, *period)),
             (Self::Calendar(calendar), Point::Wall(wall)) => calendar.next_after(wall).map(Point::Wall),
             _ => None,
         }
@@ -168,6 +200,9 @@ impl Plan {
     pub(crate) fn backlog(&self, from: Point, now: Now) -> Backlog {
         match (self, from) {
             (Self::Schedule(Schedule::FixedRate(period)), Point::Tick(tick)) => grid(tick, *period, now.tick),
+            (Self::Schedule(Schedule::FixedRate(period)), Point::Wall(wall)) => {
+                wall_grid(wall, *period, now.wall)
+            }
             (Self::Calendar(calendar), Point::Wall(wall)) => pages(calendar, wall, now.wall),
             _ => single(from, now),
         }
@@ -202,6 +237,37 @@ fn grid(from: Tick, period: Duration, now: Tick) -> Backlog {
         latest: Point::Tick(Tick::from_nanos(latest)),
         next: Some(Point::Tick(next)),
     }
+}
+
+/// The grid of a fixed rate whose first point is on the wall, and has not been run.
+fn wall_grid(from: SystemTime, period: Duration, now: SystemTime) -> Backlog {
+    let point = Point::Wall(from);
+    let Ok(passed) = now.duration_since(from) else {
+        return Backlog { count: 0, oldest: point, latest: point, next: Some(point) };
+    };
+    let (steps, rest) = divide(passed, period);
+    let latest = now.checked_sub(rest).unwrap_or(from);
+    Backlog {
+        count: steps.saturating_add(1),
+        oldest: point,
+        latest: Point::Wall(latest),
+        next: Some(later(latest, period)),
+    }
+}
+
+/// The point after `wall`; beyond the last time that a wall clock can show it is the end of time.
+fn later(wall: SystemTime, period: Duration) -> Point {
+    wall.checked_add(period).map_or(Point::Tick(Tick::MAX), Point::Wall)
+}
+
+/// How often `period` fits into a time, and what is left.
+fn divide(time: Duration, period: Duration) -> (u64, Duration) {
+    const SECOND: u128 = 1_000_000_000;
+    let (time, period) = (time.as_nanos(), period.as_nanos().max(1));
+    let rest = time % period;
+    // Both fit: the rest is no longer than the time was.
+    let (seconds, nanos) = ((rest / SECOND) as u64, (rest % SECOND) as u32);
+    (u64::try_from(time / period).unwrap_or(u64::MAX), Duration::new(seconds, nanos))
 }
 
 fn pages(calendar: &Shelf, from: SystemTime, now: SystemTime) -> Backlog {
@@ -281,9 +347,10 @@ mod tests {
             let grid = Plan::Schedule(Schedule::FixedRate(Duration::from_secs(period)));
             let ticks = grid.backlog(Point::Tick(now(first).tick), at);
             let walls = every(period).backlog(Point::Wall(wall(first)), at);
+            let from_wall = grid.backlog(Point::Wall(wall(first)), at);
             let due: Vec<u64> =
                 (0..).map(|n| first + n * period).take_while(|p| now(*p).tick <= at.tick).collect();
-            for backlog in [ticks, walls] {
+            for backlog in [ticks, walls, from_wall] {
                 if backlog.count >= COUNTED {
                     continue;
                 }
@@ -323,12 +390,24 @@ mod tests {
 
     #[test]
     fn the_first_point_not_before_an_instant_is_found_at_its_edges() {
-        let grid = Plan::Schedule(Schedule::FixedRate(Duration::from_secs(10)));
-        for (plan, from) in [(grid, Point::Tick(now(20).tick)), (every(10), Point::Wall(wall(20)))] {
+        let starts = [Point::Tick(now(20).tick), Point::Wall(wall(20))];
+        let grids = starts.map(|from| (Plan::Schedule(Schedule::FixedRate(Duration::from_secs(10))), from));
+        for (plan, from) in grids.into_iter().chain([(every(10), starts[1])]) {
             for (earliest, expected) in [(0, 20), (20, 20), (21, 30), (30, 30), (31, 40)] {
                 assert_eq!(seconds(plan.since(from, now(earliest))), expected, "{plan:?} {earliest}");
             }
         }
+    }
+
+    /// The executor's clock began an hour after the point.
+    #[test]
+    fn an_offset_counts_from_a_point_that_is_older_than_the_clock() {
+        let young = Now { tick: Tick::ZERO, wall: wall(3600) };
+        for (offset, expected) in [(0, 0), (3599, 0), (3600, 0), (3700, 100)] {
+            let due = young.tick_after(Point::Wall(wall(0)), Duration::from_secs(offset));
+            assert_eq!(due, now(expected).tick, "{offset}");
+        }
+        assert_eq!(young.tick_after(Point::Wall(wall(0)), Duration::MAX), Tick::MAX);
     }
 
     /// The end of time is a point like any other: nothing overflows there.
@@ -340,5 +419,9 @@ mod tests {
         assert_eq!((backlog.count, backlog.next), (1, Some(Point::Tick(Tick::MAX))));
         let dense = Plan::Schedule(Schedule::FixedRate(Duration::from_nanos(1)));
         assert_eq!(dense.backlog(Point::Tick(Tick::ZERO), end).count, u64::MAX);
+        let ages = now(u64::from(u32::MAX) * 1000);
+        assert_eq!(dense.backlog(Point::Wall(wall(0)), ages).count, u64::MAX);
+        assert_eq!(grid.after(Point::Wall(wall(0))), Some(Point::Tick(Tick::MAX)));
+        assert_eq!(grid.backlog(Point::Wall(wall(0)), ages).next, Some(Point::Tick(Tick::MAX)));
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use punctual::{RejectReason, TaskState};
+use punctual::{Missed, RejectReason, TaskState};
 
 use crate::bodies::{SECOND, at, busy};
-use crate::support::{Log, Probe, finish, manual};
+use crate::support::{Gate, Log, Probe, block_worker, finish, manual};
 
 #[test]
 fn a_series_of_so_many_runs_succeeds_with_the_last() {
@@ -69,4 +69,48 @@ fn no_runs_at_all_means_one() {
     assert_eq!(task.runs(), 1);
     task.join().unwrap();
     finish(&pool);
+}
+
+/// What came due before the end is run by its policy after it, and for no point beyond it.
+#[test]
+fn points_that_were_missed_before_the_end_are_made_up_for_after_it() {
+    for (missed, expected) in [
+        (Missed::once(), vec![(0, 0, 0), (5, 3, 2)]),
+        (Missed::shift(), vec![(0, 0, 0), (5, 3, 0)]),
+        (Missed::burst(), vec![(0, 0, 0), (5, 1, 0), (5, 2, 0), (5, 3, 0)]),
+        (Missed::burst().within(3 * SECOND), vec![(0, 0, 0), (5, 2, 1), (5, 3, 0)]),
+        (Missed::once().within(SECOND), vec![(0, 0, 0)]),
+        (Missed::skip(), vec![(0, 0, 0)]),
+    ] {
+        let (pool, clock) = manual(1);
+        let log = Log::new();
+        let body = busy(&clock, &log, &[5]);
+        let task = pool.task(body).every(SECOND).missed(missed).until(at(3)).start().unwrap();
+        clock.wait_until_idle();
+        clock.advance(5 * SECOND);
+        task.join().unwrap();
+        assert_eq!(log.entries(), expected, "{missed:?}");
+        finish(&pool);
+    }
+}
+
+/// The same when no worker had time for any of them.
+#[test]
+fn no_run_is_for_a_point_beyond_the_end() {
+    for (missed, expected) in
+        [(Missed::once(), (5, 3, 2)), (Missed::skip(), (5, 3, 2)), (Missed::shift(), (5, 3, 0))]
+    {
+        let (pool, clock) = manual(1);
+        let (log, gate) = (Log::new(), Gate::new());
+        let builder = pool.task(busy(&clock, &log, &[])).first(SECOND).every(SECOND);
+        let task = builder.missed(missed).until(at(3)).start().unwrap();
+        block_worker(&pool, &gate);
+        clock.jump(5 * SECOND);
+        gate.open();
+        clock.wait_until_idle();
+        clock.advance(5 * SECOND);
+        task.join().unwrap();
+        assert_eq!(log.entries(), [expected], "{missed:?}");
+        finish(&pool);
+    }
 }

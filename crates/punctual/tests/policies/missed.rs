@@ -140,3 +140,53 @@ fn what_counts_from_the_last_run_cannot_be_missed() {
         finish(&pool);
     }
 }
+
+/// Each counts from the run that was left out, as if it had taken no time.
+#[test]
+fn a_series_without_a_grid_goes_on_after_a_run_that_was_too_late() {
+    let (pool, clock) = manual(1);
+    let log = Log::new();
+    let body = busy(&clock, &log, &[2]);
+    let task = pool.task(body).max_lateness(SECOND / 2).with_fixed_start(SECOND).start().unwrap();
+    clock.wait_until_idle();
+    clock.advance(2 * SECOND);
+    assert_eq!(log.entries(), [(0, 0, 0), (3, 3, 1), (4, 4, 0)]);
+    assert_eq!(task.info().missed(), 1);
+    finish(&pool);
+}
+
+#[test]
+fn a_fixed_delay_or_a_function_goes_on_after_a_run_that_no_worker_had_time_for() {
+    for by_function in [false, true] {
+        let (pool, clock) = manual(1);
+        let (log, gate) = (Log::new(), Gate::new());
+        let builder = pool.task(busy(&clock, &log, &[])).first(10 * SECOND).max_lateness(4 * SECOND);
+        let task = match by_function {
+            false => builder.with_fixed_delay(10 * SECOND).start().unwrap(),
+            true => builder.next_by(|times| Some(times.ended.after(10 * SECOND))).start().unwrap(),
+        };
+        block_worker(&pool, &gate);
+        clock.jump(15 * SECOND);
+        gate.open();
+        clock.wait_until_idle();
+        assert_eq!((task.runs(), task.deadline()), (0, crate::bodies::at(25)));
+        clock.advance(10 * SECOND);
+        assert_eq!(log.entries(), [(25, 25, 1)]);
+        finish(&pool);
+    }
+}
+
+/// A function that has nothing more to say when its last run is too late.
+#[test]
+fn a_series_whose_function_ends_with_a_run_that_was_too_late_ends_as_missed() {
+    let (pool, clock) = manual(1);
+    let gate = Gate::new();
+    let builder = pool.task(|| ()).first(10 * SECOND).max_lateness(4 * SECOND);
+    let task = builder.next_by(|_| None).start().unwrap();
+    block_worker(&pool, &gate);
+    clock.jump(15 * SECOND);
+    gate.open();
+    clock.wait_until_idle();
+    assert!(matches!(task.failure(), Some(TaskError::Abandoned(Abandoned::Missed))));
+    finish(&pool);
+}

@@ -321,3 +321,62 @@ fn a_task_on_the_wall_is_looked_at_once_a_minute_and_others_never() {
     assert_eq!(waits(HOUR / 10), 0);
     finish(&pool);
 }
+
+/// The executor is younger than its first point: 00:00, and it is 01:30.
+#[test]
+fn a_fixed_rate_from_an_instant_in_the_past_keeps_its_grid() {
+    for (missed, expected) in [
+        (Missed::skip(), vec![(5400, 1), (7200, 0), (10_800, 0)]),
+        (Missed::burst(), vec![(5400, 0), (5400, 0), (7200, 0), (10_800, 0)]),
+    ] {
+        let (pool, clock) = manual(1);
+        clock.set_wall(wall(5400));
+        let log = Log::new();
+        let (seen, time) = (log.clone(), clock.clone());
+        let body = move || seen.add((shown(&time), TaskContext::current().missed()));
+        let task = pool.task(body).first(wall(0)).every(HOUR).missed(missed).start().unwrap();
+        clock.wait_until_idle();
+        assert_eq!(task.upcoming_wall(3), [wall(7200), wall(10_800), wall(14_400)]);
+        clock.advance(HOUR + HOUR / 2);
+        assert_eq!(log.entries(), expected, "{missed:?}");
+        // From here on it counts by the executor's clock.
+        clock.set_wall(wall(0));
+        clock.advance(HOUR);
+        assert_eq!(log.entries().last(), Some(&(3600, 0)));
+        finish(&pool);
+    }
+}
+
+#[test]
+fn a_paused_fixed_rate_from_an_instant_on_the_wall_goes_on_with_its_next_point() {
+    let (pool, clock) = manual(1);
+    let log = Log::new();
+    let (seen, time) = (log.clone(), clock.clone());
+    let body = move || seen.add((time.now(), TaskContext::current().missed()));
+    let task = pool.task(body).first(wall(100)).every(10 * SECOND).start().unwrap();
+    assert_eq!(task.upcoming(3), [at(100), at(110), at(120)]);
+    let _ = task.pause();
+    clock.advance(105 * SECOND);
+    assert_eq!(task.resume(), punctual::Steered::Now);
+    clock.advance(15 * SECOND);
+    assert_eq!(log.entries(), [(at(110), 1), (at(120), 0)]);
+    finish(&pool);
+}
+
+/// Which of the points before the first run are too late is seen on the wall.
+#[test]
+fn a_fixed_rate_from_an_instant_on_the_wall_leaves_out_what_is_too_late() {
+    let (pool, clock) = manual(1);
+    let (log, gate) = (Log::new(), Gate::new());
+    let (seen, time) = (log.clone(), clock.clone());
+    let body = move || seen.add((time.now(), TaskContext::current().missed()));
+    let builder = pool.task(body).first(wall(100)).every(10 * SECOND);
+    let _task = builder.missed(Missed::burst().within(12 * SECOND)).start().unwrap();
+    crate::support::block_worker(&pool, &gate);
+    clock.jump(135 * SECOND);
+    gate.open();
+    clock.wait_until_idle();
+    clock.advance(5 * SECOND);
+    assert_eq!(log.entries(), [(at(135), 3), (at(140), 0)]);
+    finish(&pool);
+}
