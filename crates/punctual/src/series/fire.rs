@@ -27,7 +27,11 @@ impl Series {
             }
             let due = Self::translate(&state, now);
             if due.planned > now.tick {
-                return Fire::Later(due);
+                if !self.rules.plan.is_wall() || now.wall >= state.planned_at.wall {
+                    return Fire::Later(due);
+                }
+                drop(state);
+                return Fire::Later(self.plan_anew(due, now));
             }
             if self.is_full(&state.going) {
                 drop(state);
@@ -42,6 +46,26 @@ impl Series {
         let seen = now.earlier(offset);
         let backlog = self.backlog(point, seen);
         self.choose_fired(backlog, seen, now)
+    }
+
+    /// The wall clock was set back behind the moment at which the next point was chosen: there may be an earlier one that
+    /// is still ahead, and was not run. Calls the calendar.
+    fn plan_anew(&self, due: Due, now: Now) -> Due {
+        let behind = match self.state.lock().behind {
+            Point::Tick(tick) => now.wall_of(tick),
+            Point::Wall(wall) => wall,
+        };
+        let next = self.rules.plan.after(Point::Wall(behind.max(now.wall)));
+        let mut state = self.state.lock();
+        match (next, state.point) {
+            (Some(next @ Point::Wall(sooner)), Point::Wall(point)) if sooner < point => {
+                self.aim(&mut state, next, now)
+            }
+            _ => {
+                state.planned_at = now;
+                due
+            }
+        }
     }
 
     /// There is no place for a run now, or it is too late for it: the next point is the next chance. Where that counts
@@ -120,6 +144,7 @@ impl Series {
 
     fn begin(&self, state: &mut State, planned: Tick) -> Fire {
         state.missed = std::mem::take(&mut state.skipped);
+        state.behind = state.point;
         Fire::Run(planned)
     }
 

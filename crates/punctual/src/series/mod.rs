@@ -13,9 +13,10 @@
 //! ```
 //!
 //! # Invariants (guarded by `state`)
-//! 1. `point` is the point of the schedule that the run in the queue, or the one going on, is for. It only ever
-//!    moves forward, unless somebody reschedules the task; so nothing is run twice for one point, whatever the
-//!    wall clock does.
+//! 1. `point` is the point of the schedule that the run in the queue, or the one going on, is for. It lies after
+//!    `behind`, the last that was run, which only ever moves forward unless somebody reschedules the task; so nothing
+//!    is run twice for one point, whatever the wall clock does. Between the two there is no point ahead of the wall
+//!    clock as it was when this one was chosen: if the clock is set back behind that, the choice is made anew.
 //! 2. `off_plan` says that the run in the queue is for no point: a run after a pause for a failure, or one that was
 //!    rescheduled in a calendar. After it the schedule is taken up at its first point that lies ahead.
 //! 3. A task is in the hands of one worker between `fire` and its return to the queue, so these two calls never meet
@@ -113,6 +114,8 @@ struct State {
     point: Point,
     /// The clocks when that point was made the next one.
     planned_at: Now,
+    /// The last point that was run, or else where the schedule begins.
+    behind: Point,
     off_plan: bool,
     /// The last point fell into a pause.
     has_ended: bool,
@@ -184,6 +187,7 @@ impl Series {
         let state = State {
             point: Point::Tick(Tick::ZERO),
             planned_at: Now::only(Tick::ZERO),
+            behind: Point::Tick(Tick::ZERO),
             off_plan: false,
             has_ended: false,
             offset: Duration::ZERO,
@@ -245,6 +249,7 @@ impl Series {
             return None;
         }
         let mut state = self.state.lock();
+        state.behind = start;
         Some(self.aim(&mut state, point, now))
     }
 

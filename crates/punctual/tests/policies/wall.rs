@@ -380,3 +380,37 @@ fn a_fixed_rate_from_an_instant_on_the_wall_leaves_out_what_is_too_late() {
     assert_eq!(log.entries(), [(at(135), 3), (at(140), 0)]);
     finish(&pool);
 }
+
+/// The wall clock was ten days ahead when the task was made.
+#[test]
+fn a_calendar_is_planned_anew_when_the_wall_clock_was_ahead() {
+    let (pool, clock) = manual(1);
+    clock.set_wall(wall(10 * 86_400));
+    let (task, log) = chime(&pool, &clock, Missed::once());
+    clock.set_wall(wall(1800));
+    clock.advance(HOUR);
+    assert_eq!(log.entries(), [(3600, 0)]);
+    // Corrected once more, over a point that was run: that is not run again.
+    clock.set_wall(wall(1800));
+    clock.advance(HOUR);
+    assert_eq!(task.info().wall_deadline(), Some(wall(7200)));
+    clock.advance(HOUR);
+    assert_eq!(log.entries(), [(3600, 0), (7200, 0)]);
+    finish(&pool);
+}
+
+/// It was told not to begin before an instant, and does not.
+#[test]
+fn a_calendar_that_is_planned_anew_keeps_its_beginning() {
+    let (pool, clock) = manual(1);
+    clock.set_wall(wall(2 * 3600));
+    let log = Log::new();
+    let (seen, time) = (log.clone(), clock.clone());
+    let body = move || seen.add(shown(&time));
+    let _task = pool.task(body).first(wall(4 * 3600)).calendar(hourly).start().unwrap();
+    clock.wait_until_idle();
+    clock.set_wall(wall(1800));
+    clock.advance(8 * HOUR);
+    assert_eq!(log.entries(), [5 * 3600, 6 * 3600, 7 * 3600, 8 * 3600]);
+    finish(&pool);
+}
