@@ -82,14 +82,21 @@ impl Series {
             (state.point, state.off_plan)
         };
         let pending = (!running).then(|| self.planned(planned, now));
-        let ahead = self.rules.plan.backlog(point, now).latest;
-        let last = if off_plan { ahead } else { point };
+        let last = match off_plan {
+            false => point,
+            // The schedule is taken up where it is when that run is made.
+            true => {
+                let tick = pending.map_or(now.tick, |pending| pending.max(now.tick));
+                let then = Now { tick, wall: now.wall_of(tick) };
+                self.rules.plan.backlog(point, then.earlier(self.rules.spread)).latest
+            }
+        };
         let next = |last: &Point| {
             let next = self.rules.plan.after(*last).filter(|next| next != last)?;
             (!self.has_ended(next, now)).then_some(next)
         };
         let later = std::iter::successors(next(&last), next);
-        let later = later.map(|point| now.tick_of(point).after(self.rules.spread));
+        let later = later.map(|point| now.tick_after(point, self.rules.spread));
         pending.into_iter().chain(later).take(n).collect()
     }
 

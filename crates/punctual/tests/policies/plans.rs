@@ -1,8 +1,9 @@
 //! Schedules of all kinds.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use punctual::{RunTimes, Schedule, TaskError, TaskState, Tick};
+use punctual::{OnFailure, RunTimes, Schedule, TaskError, TaskState, Tick};
 
 use crate::bodies::{SECOND, at, busy, seconds};
 use crate::support::{Log, finish, manual};
@@ -148,5 +149,28 @@ fn deadlines_that_are_known_are_listed_beforehand() {
     assert_eq!(list(java.upcoming(2)), [15, 25]);
     assert_eq!(list(once.upcoming(2)), [] as [u64; 0]);
     assert_eq!(grid.upcoming(0), []);
+    finish(&pool);
+}
+
+/// After a pause for a failure the schedule is taken up at its first point that lies ahead of the run, not of now.
+#[test]
+fn what_is_upcoming_behind_a_run_off_the_plan_comes_after_it() {
+    let (pool, clock) = manual(1);
+    let body = || Err::<(), _>("no");
+    let builder = pool.task(body).every(SECOND).on_failure(OnFailure::backoff(60 * SECOND..=60 * SECOND));
+    let grid = builder.start().unwrap();
+    let hourly = |after: std::time::SystemTime| {
+        let hour = Duration::from_secs(3600);
+        let passed = after.duration_since(std::time::SystemTime::UNIX_EPOCH).ok()?.as_secs() / 3600;
+        Some(std::time::SystemTime::UNIX_EPOCH + hour * u32::try_from(passed + 1).unwrap())
+    };
+    let calendar = pool.task(|| ()).calendar(hourly).start().unwrap();
+    clock.wait_until_idle();
+    let list = |ticks: Vec<Tick>| ticks.into_iter().map(seconds).collect::<Vec<_>>();
+    assert_eq!(list(grid.upcoming(3)), [60, 61, 62]);
+    assert!(calendar.reschedule(600 * SECOND).is_done());
+    assert_eq!(list(calendar.upcoming(3)), [600, 7200, 10_800]);
+    assert!(calendar.reschedule(9000 * SECOND).is_done());
+    assert_eq!(list(calendar.upcoming(3)), [9000, 10_800, 14_400]);
     finish(&pool);
 }
