@@ -2,7 +2,6 @@
 
 use punctual_engine::{RunTimes, Tick};
 
-use super::watch::Stopped;
 use super::{After, Due, Now, Plan, Point, Series};
 use crate::error::TaskError;
 use crate::policy::{Choice, Moment, Recovery};
@@ -56,10 +55,8 @@ impl Series {
     ) -> (Option<TaskError>, Recovery) {
         let mut state = self.state.lock();
         let stopped = state.run.stopped();
-        // One that was to be replaced has done what it was told.
         let noted = state.noted.take();
-        let said = noted.clone().filter(|_| stopped != Some(Stopped::Replaced));
-        let failure = thrown.cloned().or_else(|| self.timed_out(stopped)).or(said);
+        let failure = thrown.cloned().or_else(|| self.failure_of(noted.as_ref(), stopped));
         if self.is_shared() && failure.is_none() {
             // Only a beat: its runs are noted when they end.
             return (None, Recovery::GoOn);

@@ -294,10 +294,10 @@ impl Series {
         drop(old);
     }
 
-    /// What the body said of the run going on.
+    /// The failure of the run going on, unless it is a panic.
     pub(crate) fn noted(&self) -> Option<TaskError> {
         let state = self.state.lock();
-        state.noted.clone().or_else(|| self.timed_out(state.run.stopped()))
+        self.failure_of(state.noted.as_ref(), state.run.stopped())
     }
 }
 

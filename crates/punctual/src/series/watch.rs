@@ -130,8 +130,9 @@ impl Series {
         }
         let point = self.state.lock().point;
         // A calendar that panics does so again when it is asked for the next run, and is heard then.
-        let backlog = unwind::catch(|| self.rules.plan.backlog(point, now)).ok()?;
-        backlog.next.map(|next| now.tick_of(next).after(self.rules.spread))
+        let seen = now.earlier(self.rules.spread);
+        let backlog = unwind::catch(|| self.rules.plan.backlog(point, seen)).ok()?;
+        backlog.next.map(|next| now.tick_after(next, self.rules.spread))
     }
 
     /// Ends the run of that number: whatever watches over it comes too late from now on.
@@ -235,11 +236,17 @@ impl Limit {
 }
 
 impl Series {
-    /// The failure of a run that did not stop in time.
-    pub(super) fn timed_out(&self, stopped: Option<Stopped>) -> Option<TaskError> {
+    /// The failure of a run that did not panic: that it did not stop in time, or what it said of itself. One that was to
+    /// be replaced has done what it was told.
+    pub(super) fn failure_of(
+        &self,
+        noted: Option<&TaskError>,
+        stopped: Option<Stopped>,
+    ) -> Option<TaskError> {
         match stopped {
             Some(Stopped::TimedOut) => self.rules.timeout.map(TaskError::TimedOut),
-            _ => None,
+            Some(Stopped::Replaced) => None,
+            None => noted.cloned(),
         }
     }
 }

@@ -20,6 +20,7 @@ mod model;
 mod overlap;
 mod plans;
 mod priority;
+mod replaced;
 mod retries;
 mod timeouts;
 mod triggers;
