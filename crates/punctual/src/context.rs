@@ -85,11 +85,6 @@ fn current() -> Option<Current> {
     })
 }
 
-/// The task that the calling thread runs.
-pub(crate) fn current_task() -> Option<TaskRef> {
-    current().map(|current| current.task)
-}
-
 /// The place of a worker in its pool, and its tally: the place is given to another when the worker has left.
 #[derive(Clone)]
 struct Post {

@@ -3,11 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use punctual_engine::{RunTimes, Tick};
+
 use crate::context::{Enter, Host};
 use crate::error::{Abandoned, TaskError};
 use crate::handle::Remaining;
 use crate::pool::Pool;
-use crate::task::{Ended, Run, TaskId, TaskInfo, TaskRef, Turn};
+use crate::series::{After, Series};
+use crate::task::{Ended, Run, TaskId, TaskInfo, TaskRef, Turn, Verdict};
 
 /// A task that was drained, removed or refused: yours to run, keep or drop.
 ///
@@ -75,23 +78,18 @@ impl UnrunTask {
         Remaining::between(self.pool.clock.now(), self.pool.planned(task.header(), self.turn))
     }
 
-    /// Runs it here and now, hooks included; false if it has been cancelled. A periodic task runs once.
+    /// Runs it here and now, hooks included; false if it has been cancelled. A periodic task runs once, and then ends as
+    /// abandoned; of a task with [retries](crate::TaskBuilder::retry) there is one attempt, whatever it comes to. The
+    /// [timeout](crate::TaskBuilder::timeout) of a task that runs once, or of an attempt, holds here as well.
     ///
     /// A [future](crate::Scheduler::spawn) is polled once. If it is not ready it goes back to its executor, however
     /// full that is; one that runs nothing any more cannot have it, and then it ends as abandoned.
     pub fn run(mut self) -> bool {
         let task = self.task.take().expect("present until it is consumed");
-        let pool = &self.pool;
-        let enter = Enter::new(task.clone(), self.turn, Host::Pool(Arc::downgrade(pool)));
-        let count = || pool.core.lock().counts.completed += 1;
-        let again = task.header().schedule().is_periodic();
-        let (observer, turn) = (pool.observer.as_deref(), self.turn);
-        let (reporter, started) = (Some(&pool.reporter), pool.clock.now());
-        let run = Run { observer, reporter, turn, started, again, count: &count, judge: None };
-        let ended = task.perform(&run);
-        drop(enter);
+        let (pool, started) = (&self.pool, self.pool.clock.now());
+        let ended = self.perform(&task, started);
         if matches!(ended, Ended::Again) {
-            count();
+            pool.core.lock().counts.completed += 1;
             if !pool.readmit(&task, self.turn, started) {
                 pool.end(&*task, TaskError::Abandoned(self.fate));
             }
@@ -100,12 +98,51 @@ impl UnrunTask {
         !matches!(ended, Ended::Skipped)
     }
 
+    fn perform(&self, task: &TaskRef, started: Tick) -> Ended {
+        let (pool, turn, header) = (&self.pool, self.turn, task.header());
+        let _enter = Enter::new(task.clone(), turn, Host::Pool(Arc::downgrade(pool)));
+        let again = header.schedule().is_periodic();
+        // What is over with this run has the limits of its series. A future is watched over by its executor.
+        let series = header.series().filter(|_| !again && header.wakes().is_none());
+        let _watch = series.map(|series| series.watch(pool, task, series.now(&*pool.clock)));
+        let judge = series.map(|series| judged_by(series, task, turn.deadline, started, pool));
+        let run = Run {
+            observer: pool.observer.as_deref(),
+            reporter: Some(&pool.reporter),
+            turn,
+            started,
+            again,
+            count: &|| pool.core.lock().counts.completed += 1,
+            judge: judge.as_ref().map(|judge| judge as &dyn Fn(Option<&TaskError>) -> Verdict),
+        };
+        task.perform(&run)
+    }
+
     /// Cancels it instead of abandoning it; false if it was cancelled before.
     pub fn cancel(mut self) -> bool {
         let task = self.task.take().expect("present until it is consumed");
         let cancelled = self.pool.end(&*task, TaskError::Cancelled);
         self.pool.discard(task);
         cancelled
+    }
+}
+
+/// How a series judges the only run that a task is given by hand.
+fn judged_by<'a>(
+    series: &'a Arc<Series>,
+    task: &'a TaskRef,
+    deadline: Tick,
+    started: Tick,
+    pool: &'a Pool,
+) -> impl Fn(Option<&TaskError>) -> Verdict + 'a {
+    move |thrown| {
+        let now = series.now(&*pool.clock);
+        let times = RunTimes { deadline, started, ended: now.tick };
+        match series.after(times, task.header().runs(), thrown, false, now) {
+            After::Fail(error) => Verdict::Fail(error),
+            // An attempt that failed is not followed by another here.
+            After::Again(_) | After::Linger | After::Done => Verdict::Over,
+        }
     }
 }
 

@@ -14,8 +14,9 @@ pub enum Rejection {
     /// The submission fails and returns the closure. The default.
     #[default]
     Abort,
-    /// The submitting thread runs the task itself. A task that is not due, or an executor that is shut down,
-    /// makes the submission fail instead: nothing runs early, nothing is lost.
+    /// The submitting thread runs the task itself, [timeout](crate::TaskBuilder::timeout) included. A task that is not
+    /// due, or may need more than one run (it is periodic, or has [retries](crate::TaskBuilder::retry)), or an executor
+    /// that is shut down makes the submission fail instead: nothing runs early, nothing is lost.
     CallerRuns,
     /// The task is dropped; its handle resolves as [`Abandoned`](crate::TaskError::Abandoned).
     Discard,

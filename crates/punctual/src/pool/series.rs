@@ -1,6 +1,6 @@
 //! A run of a task that has a [`Series`].
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use punctual_engine::{RunTimes, Tick};
@@ -36,6 +36,10 @@ impl Worker<'_> {
                 false => self.put_off(task, Due::at(planned), now.tick),
             },
             Ok(Fire::Later(due)) => self.put_off(task, due, now.tick),
+            Ok(Fire::Linger) => {
+                self.tally.skip();
+                self.strike_out(&mut pool.core.lock());
+            }
             Ok(Fire::End(error)) => self.give_up(task, error),
             Err(panic) => self.give_up(task, TaskError::Panicked(panic)),
         }
@@ -77,7 +81,7 @@ impl Worker<'_> {
     /// Calls the body, or polls it at `now` in a run that `began` then, or before.
     fn perform(&self, task: &TaskRef, series: &Arc<Series>, began: Began, now: Now, watch: Watch<'_>) {
         let (pool, header) = (self.pool, task.header());
-        let next = RefCell::new(None);
+        let (next, lingers) = (RefCell::new(None), Cell::new(false));
         let judge = |thrown: Option<&TaskError>| {
             let Began { deadline, started, extra } = began;
             let now = series.now(&*pool.clock);
@@ -88,6 +92,10 @@ impl Worker<'_> {
             match series.after(times, header.runs(), thrown, extra, now) {
                 After::Again(due) => {
                     next.replace(Some((due, now.tick)));
+                    Verdict::Again
+                }
+                After::Linger => {
+                    lingers.set(true);
                     Verdict::Again
                 }
                 After::Done => Verdict::Over,
@@ -106,6 +114,11 @@ impl Worker<'_> {
                 drop(watch);
                 header.set_begun(false);
                 self.requeue(task, due, now);
+            }
+            (Ended::Again, None) if lingers.get() => {
+                drop(watch);
+                self.tally.finish();
+                self.strike_out(&mut pool.core.lock());
             }
             (Ended::Again, None) => {
                 if let Some(wakes) = header.wakes() {

@@ -394,7 +394,9 @@ impl Scheduler {
         let turn = offer.turn();
         let unrun = |task| UnrunTask::new(task, turn, pool, Abandoned::Rejected);
         match policy {
-            Rejection::CallerRuns if reason != RejectReason::ShutDown && offer.deadline <= offer.now => {
+            Rejection::CallerRuns
+                if reason != RejectReason::ShutDown && offer.deadline <= offer.now && is_one_run(&task) =>
+            {
                 unrun(task).run();
             }
             Rejection::Abort | Rejection::CallerRuns => {
@@ -419,6 +421,12 @@ impl Scheduler {
         }
         Ok(())
     }
+}
+
+/// Whether a task is over with its first run, however that ends: more the caller cannot give it.
+fn is_one_run(task: &TaskRef) -> bool {
+    let header = task.header();
+    !header.schedule().is_periodic() && header.series().is_none_or(|series| !series.rules().returns_errors)
 }
 
 /// Ends a task that a decorator keeps from being queued by panicking: others may refer to it already, its time limit

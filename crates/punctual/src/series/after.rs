@@ -33,6 +33,7 @@ impl Series {
         };
         match (due, failure) {
             (Some(due), _) => After::Again(due),
+            (None, None) if self.is_shared() => self.close(),
             (None, failure) => self.over(failure),
         }
     }

@@ -12,6 +12,13 @@ use crate::policy::{Choice, MissedRule, Moment};
 impl Series {
     /// Says what to do with the task, which was taken from the queue and is planned for `planned`. Calls the calendar.
     pub(crate) fn fire(&self, planned: Tick, now: Now) -> Fire {
+        match self.decide(planned, now) {
+            Fire::End(_) if self.begins_to_close() => Fire::Linger,
+            fire => fire,
+        }
+    }
+
+    fn decide(&self, planned: Tick, now: Now) -> Fire {
         let (point, offset) = {
             let mut state = self.state.lock();
             if state.has_ended {

@@ -9,7 +9,8 @@
 //!         │ fire                                                  │ after
 //!         ├─ Run ─────────────▶ hooks, body, hooks ──────────────▶├─ Again(due): queued for it
 //!         ├─ Later(due): queued for it, unrun                     ├─ Done: the handle has the value
-//!         └─ End(error): the handle has the error                 └─ Fail(error): the handle has the error
+//!         ├─ End(error): the handle has the error                 ├─ Fail(error): the handle has the error
+//!         └─ Linger: runs that overlap go on                      └─ Linger: runs that overlap go on
 //! ```
 //!
 //! # Invariants (guarded by `state`)
@@ -136,6 +137,10 @@ struct State {
     run: watch::Going,
     /// Runs that go on besides the task itself; see [`shared`].
     going: Vec<TaskRef>,
+    /// The last of them to begin has: the series ends when all have ended.
+    closing: bool,
+    /// Of those that have ended the one that began last, by its number, and its failure.
+    latest: (u64, Option<TaskError>),
 }
 
 impl State {
@@ -167,6 +172,8 @@ pub(crate) enum Fire {
     /// Run it, as the run that was due then.
     Run(Tick),
     Later(Due),
+    /// As [`After::Linger`].
+    Linger,
     End(TaskError),
 }
 
@@ -175,6 +182,8 @@ pub(crate) enum Fire {
 #[derive(Debug)]
 pub(crate) enum After {
     Again(Due),
+    /// Not queued again, and not over: whoever ends its last run completes it; see [`shared`].
+    Linger,
     /// The task is over, with the outcome of this run.
     Done,
     /// The task is over, and that is why.
@@ -200,6 +209,8 @@ impl Series {
             next_by,
             run: watch::Going::default(),
             going: Vec::new(),
+            closing: false,
+            latest: (0, None),
         };
         Self { rules, state: Mutex::new(state) }
     }

@@ -8,20 +8,26 @@
 //!
 //! A run that the pool refuses, because it is full or shut down, is made by the beat itself: nothing that was
 //! accepted is lost. What a run comes to is learnt by a waker among those that wait for its end.
+//!
+//! # The end
+//! When the beat has submitted the last run, or is to end for want of a place or a point, it is *closing* as long as
+//! runs go on: not queued any more, and not over. Whoever ends the last of these completes it, with the outcome of the
+//! one that began last. So the handle has the outcome of its last run as that of any other series has, and cancels what
+//! goes on until then. Whether any goes on is seen, and `closing` set, under the series' lock, under which runs leave:
+//! somebody completes the beat, and only once.
 
 use std::future::Future;
 use std::mem;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Wake, Waker};
 
-use punctual_engine::RunTimes;
+use punctual_engine::{RunTimes, Tick};
 
-use super::{Beat, Hold, Report, Reporting, Rules, Series};
-use crate::context;
+use super::{After, Beat, Hold, Report, Reporting, Rules, Series};
 use crate::error::{Abandoned, TaskError};
 use crate::future::{Futures, Single, Wakes};
 use crate::pool::{Offer, Pool};
-use crate::task::{Body, TaskRef, Traits, Turn, allocate};
+use crate::task::{Body, Owner, TaskRef, Traits, Turn, TypedRef, allocate};
 use crate::unrun::UnrunTask;
 
 /// The beat of runs that may overlap.
@@ -31,6 +37,8 @@ pub(crate) struct Sharing<F> {
     name: Option<Arc<str>>,
     pool: Weak<Pool>,
     new_run: NewRun<F>,
+    /// The task that this is the body of, and goes with when it ends. Set before that is queued.
+    beat: Arc<OnceLock<TypedRef<()>>>,
 }
 
 /// Makes a run, a task with a series of its own.
@@ -69,7 +77,19 @@ impl<F> Sharing<F> {
         pool: &Arc<Pool>,
         new_run: NewRun<F>,
     ) -> Self {
-        Self { body: Arc::new(body), series: Hold::new(series), name, pool: Arc::downgrade(pool), new_run }
+        let (body, series, pool) = (Arc::new(body), Hold::new(series), Arc::downgrade(pool));
+        Self { body, series, name, pool, new_run, beat: Arc::default() }
+    }
+
+    /// The beat as a task.
+    pub(crate) fn allocate(self, traits: Traits) -> (Owner<(), Self>, TaskRef)
+    where
+        F: Send + Sync + 'static,
+    {
+        let beat = Arc::clone(&self.beat);
+        let (cell, task) = allocate(traits, self);
+        let _ = beat.set(cell.typed());
+        (cell, task)
     }
 
     /// The body of a beat that never began.
@@ -81,15 +101,15 @@ impl<F> Sharing<F> {
 impl<F: Send + Sync> Body<()> for Sharing<F> {
     fn call(this: &mut Option<Self>) -> Option<()> {
         let this = this.as_mut()?;
-        if let (Some(pool), Some(beat)) = (this.pool.upgrade(), context::current_task()) {
-            this.begin_run(&pool, &beat);
+        if let (Some(pool), Some(beat)) = (this.pool.upgrade(), this.beat.get()) {
+            this.begin_run(&pool, beat);
         }
         Some(())
     }
 }
 
 impl<F> Sharing<F> {
-    fn begin_run(&self, pool: &Arc<Pool>, beat: &TaskRef) {
+    fn begin_run(&self, pool: &Arc<Pool>, beat: &TypedRef<()>) {
         let rules = Rules { timeout: self.series.rules().timeout, ..Rules::default() };
         let own = Arc::new(Series::new(rules, None));
         let traits = Traits {
@@ -103,11 +123,15 @@ impl<F> Sharing<F> {
         // The deadline of one that was triggered lies ahead, and is another's.
         let deadline = beat.header().deadline().min(now);
         own.moved_to(deadline);
+        own.inherit_missed(self.series.missed());
         let end = Arc::new(End {
             series: Arc::clone(&self.series),
             own,
             beat: beat.clone(),
             run: run.address(),
+            number: beat.header().runs(),
+            deadline,
+            began: now,
             pool: Arc::downgrade(pool),
         });
         self.series.run_begins(run.clone());
@@ -131,9 +155,13 @@ impl<F> Sharing<F> {
 struct End {
     series: Arc<Series>,
     own: Arc<Series>,
-    beat: TaskRef,
+    beat: TypedRef<()>,
     /// The address of the run, by which the series finds it.
     run: usize,
+    /// Which run of the beat it is.
+    number: u64,
+    deadline: Tick,
+    began: Tick,
     pool: Weak<Pool>,
 }
 
@@ -141,22 +169,45 @@ impl Wake for End {
     fn wake(self: Arc<Self>) {
         let run = self.series.going().into_iter().find(|run| run.address() == self.run);
         let failure = run.as_ref().and_then(|run| run.failure()).or_else(|| self.own.noted());
-        let times = self.own.last_times();
-        let runs = self.beat.header().runs();
-        if let Some(error) = self.series.run_ended(times, runs, failure) {
-            if let Some(pool) = self.pool.upgrade() {
-                pool.fail(&*self.beat, error);
-            }
+        let times = self.times(failure.as_ref());
+        if let Some(error) = self.series.run_ended(times, self.number, failure) {
+            self.fail(error);
+        }
+    }
+}
+
+impl End {
+    /// When the run began and ended; `None` if it was never made.
+    fn times(&self, failure: Option<&TaskError>) -> Option<RunTimes> {
+        let unmade = matches!(failure, Some(TaskError::Cancelled | TaskError::Abandoned(_)));
+        self.own.last_times().or_else(|| {
+            // Nobody has judged a future that was ready when the beat first polled it.
+            let ended = self.pool.upgrade().map_or(self.began, |pool| pool.clock.now());
+            let times = RunTimes { deadline: self.deadline, started: self.began, ended };
+            (!unmade).then_some(times)
+        })
+    }
+
+    fn fail(&self, error: TaskError) {
+        match self.pool.upgrade() {
+            Some(pool) => pool.fail(self.beat.as_task(), error),
+            // The pool has gone with a run in its queue; nobody else has the beat.
+            None => drop(self.beat.end(error, &mut |_| ())),
         }
     }
 }
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.series.run_over(self.run);
+        match self.series.run_over(self.run) {
+            None => {}
+            Some(Some(error)) => self.fail(error),
+            // Somebody may have ended it before.
+            Some(None) => drop(self.beat.complete(Ok(()))),
+        }
         // There is a place now, which a trigger may have waited for.
         if let Some(pool) = self.pool.upgrade().filter(|_| self.beat.header().is_triggered()) {
-            pool.make_room(&*self.beat);
+            pool.make_room(self.beat.as_task());
         }
     }
 }
@@ -184,25 +235,61 @@ impl Series {
         self.lanes().is_some_and(|lanes| going.len() >= lanes)
     }
 
+    /// What was left out before a run that is about to be submitted, or made here.
+    fn inherit_missed(&self, points: u64) {
+        let mut state = self.state.lock();
+        (state.skipped, state.missed) = (points, points);
+    }
+
     fn run_begins(&self, run: TaskRef) {
         self.state.lock().going.push(run);
     }
 
-    fn run_over(&self, address: usize) {
+    /// A run is out of the way. If it was the last of all, what the series ends with: its failure, or none.
+    fn run_over(&self, address: usize) -> Option<Option<TaskError>> {
         let mut state = self.state.lock();
         let going = mem::take(&mut state.going).into_iter();
         let (over, going) = going.partition::<Vec<_>, _>(|run| run.address() == address);
         state.going = going;
+        let ends = (state.closing && state.going.is_empty()).then(|| state.latest.1.clone());
         drop(state);
         drop(over);
+        ends
+    }
+
+    /// No other run will begin: says whether one goes on, which is to end the series then.
+    pub(super) fn begins_to_close(&self) -> bool {
+        let mut state = self.state.lock();
+        state.closing = !state.going.is_empty();
+        state.closing
+    }
+
+    /// The last run has begun: says whether the series is over, or what is to end it goes on.
+    pub(super) fn close(&self) -> After {
+        if self.begins_to_close() {
+            return After::Linger;
+        }
+        let failure = self.state.lock().latest.1.clone();
+        failure.map_or(After::Done, After::Fail)
     }
 
     /// Notes what a run came to; the error if the series is to end with it.
-    fn run_ended(&self, times: Option<RunTimes>, runs: u64, failure: Option<TaskError>) -> Option<TaskError> {
+    fn run_ended(
+        &self,
+        times: Option<RunTimes>,
+        number: u64,
+        failure: Option<TaskError>,
+    ) -> Option<TaskError> {
+        let outcome = (number, failure.clone());
+        let earlier = {
+            let mut state = self.state.lock();
+            if number < state.latest.0 { outcome } else { mem::replace(&mut state.latest, outcome) }
+        };
+        drop(earlier);
         let times = times?;
         let stop = {
             let mut state = self.state.lock();
-            let forgotten = state.history.note(times, runs, failure.as_ref());
+            let forgotten = state.history.note(times, number, failure.as_ref());
             let in_a_row = state.history.in_a_row;
             let recovery = failure.as_ref().map(|_| self.rules.on_failure.recover(in_a_row, &mut state.dice));
             drop(state);

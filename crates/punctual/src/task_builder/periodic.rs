@@ -147,7 +147,9 @@ impl<'a, F, K> PeriodicBuilder<'a, F, K> {
     {
         let (task, traits, series) = self.into_parts()?;
         let beat = Sharing::new(task.body, series, traits.name.clone(), task.scheduler.pool(), new_run);
-        task.scheduler.enter(traits, beat, task.when).map_err(|rejected| rejected.map(Sharing::into_body))
+        let (cell, beat) = beat.allocate(traits);
+        let placed = task.scheduler.place(cell, beat, task.when);
+        placed.map_err(|rejected| rejected.map(Sharing::into_body))
     }
 
     fn into_parts(self) -> Result<Parts<'a, F, K>, Rejected<F>> {
