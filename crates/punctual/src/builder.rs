@@ -236,8 +236,9 @@ impl Builder {
     /// [`InvalidArgument`] if the sizes contradict each other, or the thread name contains a NUL.
     pub fn build(self) -> Result<Executor, InvalidArgument> {
         let sizes = self.sizes.check()?;
-        if self.thread_name.as_ref().is_some_and(|name| name.contains('\0')) {
-            return Err(InvalidArgument::new("thread_name must not contain a NUL character"));
+        if let Some(name) = self.thread_name.as_ref().filter(|name| name.contains('\0')) {
+            let message = format!("thread_name must not contain a NUL character: {name:?}");
+            return Err(InvalidArgument::new(message));
         }
         let number = || POOLS.fetch_add(1, Ordering::Relaxed);
         let stack_size = self.stack_size;

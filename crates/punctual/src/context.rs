@@ -259,8 +259,10 @@ impl TaskContext {
         series.map_or(0, |series| series.missed())
     }
 
-    /// Whether the task has been asked to stop, by [`interrupt`](crate::TaskHandle::interrupt) or by
-    /// [`shutdown_now`](crate::Scheduler::shutdown_now).
+    /// Whether the task has been asked to stop: by [`interrupt`](crate::TaskHandle::interrupt), by
+    /// [`shutdown_now`](crate::Scheduler::shutdown_now), because its [timeout](crate::TaskBuilder::timeout) is over,
+    /// or because the next run is to [replace](crate::Overlap::Replace) this one. The last two are about this run
+    /// alone.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.current.as_ref().is_some_and(|current| current.task.header().is_interrupted())

@@ -196,7 +196,9 @@ impl<T> TaskHandle<T> {
 
     /// Waits for the task and takes its value.
     ///
-    /// For a periodic task this returns only when the series ends, with an error.
+    /// For a periodic task this returns only when the series ends: with `Ok(())` if it was to end, after so many runs
+    /// ([`at_most`](crate::PeriodicBuilder::at_most)) or at an instant ([`until`](crate::PeriodicBuilder::until)),
+    /// and with an error otherwise.
     ///
     /// # Errors
     /// [`WaitError::Task`] if the task ended without a value, or the value was taken before;
@@ -273,6 +275,9 @@ impl<T> TaskHandle<T> {
 
     /// Moves the next run to another time, and with it the grid of a fixed rate; a calendar is taken up again after
     /// that run. While the task runs, this is about the run after it: a body may reschedule its own task.
+    ///
+    /// An instant of wall time is translated as the wall clock is now: unlike the times that a task is made with, it does
+    /// not follow that clock when it is set afterwards.
     ///
     /// ```
     /// use punctual::{Executor, ManualClock, Steered};

@@ -25,8 +25,9 @@ use crate::when::When;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Times are those of a monotonic clock: a change of the wall clock moves nothing. Dropping the last clone lets
-/// one-shot tasks that wait run at their time, after which the thread ends.
+/// Delays and [ticks](crate::Tick) are those of a monotonic clock, and a change of the wall clock does not move them; a
+/// task that is scheduled for a `SystemTime` follows the wall clock. Dropping the last clone lets one-shot tasks that
+/// wait run at their time, after which the thread ends.
 ///
 /// # Coming from Java
 /// `java.util.Timer`. A task that panics ends itself and not the timer; tasks with one deadline run in the order
@@ -57,8 +58,8 @@ impl Timer {
         Ok(Self { executor: builder.core_threads(1).exact_thread_name(name).build()? })
     }
 
-    /// Runs `task` once, after a `Duration` or at a [`Tick`](crate::Tick) of the timer's clock. A time that has
-    /// passed means now.
+    /// Runs `task` once, after a `Duration`, at a [`Tick`](crate::Tick) of the timer's clock or at a `SystemTime` of the
+    /// wall clock. A time that has passed means now.
     ///
     /// # Errors
     /// [`Rejected`] returns the closure if the timer is cancelled.

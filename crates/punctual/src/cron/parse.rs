@@ -319,7 +319,7 @@ fn hashed(
         None => return Err(base.error("H, H/15 or H(0-29)")),
     };
     if let Some((start, end)) = bounds.filter(|(start, end)| start > end || *end > unit.max()) {
-        return Err(rest.error(format!("a range in ascending order, not {start}-{end}")));
+        return Err(rest.error(format!("a range in ascending order up to {}, not {start}-{end}", unit.max())));
     }
     let seed = seed.ok_or_else(|| {
         base.error_of(CronErrorKind::Seed, "a seed to spread H by (CronOptions::seed), or a number")

@@ -22,13 +22,15 @@ thread_local! {
 ///
 /// The span `run`, at level info and with target `punctual`, is entered while the body runs, so that what the body
 /// logs belongs to it. Its fields: `task` (the id), `name`, `run` (which run of the task it is), `lateness_ns`, and
-/// at the end `outcome`: `returned`, `pending` (a [future](crate::Scheduler::spawn) that was polled and is not
-/// ready), or `panicked`.
+/// at the end `outcome`: `returned`, `failed` (the run of a [series](crate::Report) that said so, or took longer than
+/// its timeout), `pending` (a [future](crate::Scheduler::spawn) that was polled and is not ready), or `panicked`.
 ///
 /// | event | level |
 /// |---|---|
-/// | a task panicked | error |
+/// | a task panicked, a run failed | error |
+/// | a failure that nobody has [asked for](Observer::unobserved) | error |
 /// | a thread could not be started | error |
+/// | a run goes on [long after its timeout](Observer::overrunning) | warn |
 /// | other user code panicked and was [contained](Observer::contained) | warn |
 /// | a worker started or stopped, the executor terminated | debug |
 ///

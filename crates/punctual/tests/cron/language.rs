@@ -190,6 +190,9 @@ fn h_without_a_seed_and_h_with_wrong_bounds_are_refused() {
         let error = options.parse(text).expect_err(text);
         assert_eq!(error.kind(), CronErrorKind::Syntax, "{text}: {error}");
     }
+    // In order, but Sunday is 0 there.
+    let error = options.parse("0 0 * * H(1-7)").unwrap_err();
+    assert_eq!(error.expected(), "a range in ascending order up to 6, not 1-7");
 }
 
 #[test]
