@@ -1,0 +1,221 @@
+use super::*;
+
+fn second(seconds: i64) -> Timestamp {
+    Timestamp::from_micros(seconds * 1_000_000)
+}
+
+fn every(seconds: u64, missed: Missed) -> ScheduleRecord {
+    let cadence = Cadence::Every(Duration::from_secs(seconds));
+    let schedule = NewSchedule { missed, ..NewSchedule::new("s", cadence, NewJob::new("k", "{}")) };
+    ScheduleRecord::saved(schedule, second(0))
+}
+
+fn fired(record: &ScheduleRecord, now: i64) -> (Vec<Timestamp>, Option<Timestamp>) {
+    let firing = record.firing(second(now), second(now)).expect("it is time");
+    (firing.occurrences, firing.next)
+}
+
+#[test]
+fn a_grid_is_kept_and_what_was_missed_follows_the_policy() {
+    let at = |seconds: &[i64]| seconds.iter().map(|s| second(*s)).collect::<Vec<_>>();
+    let late = 47; // the points 10, 20, 30 and 40 have passed
+    assert_eq!(every(10, Missed::once()).firing(second(9), second(9)), None);
+    assert_eq!(fired(&every(10, Missed::skip()), 10), (at(&[10]), Some(second(20))), "on time is not missed");
+    assert_eq!(fired(&every(10, Missed::skip()), late), (vec![], Some(second(50))));
+    assert_eq!(fired(&every(10, Missed::once()), late), (at(&[40]), Some(second(50))));
+    assert_eq!(fired(&every(10, Missed::all(3)), late), (at(&[20, 30, 40]), Some(second(50))));
+    assert_eq!(fired(&every(10, Missed::all(9)), late).0, at(&[10, 20, 30, 40]));
+    let within = Missed::all(9).within(Duration::from_secs(20));
+    assert_eq!(fired(&every(10, within), late).0, at(&[30, 40]));
+    assert_eq!(fired(&every(10, Missed::once()), 50).0, at(&[50]), "what is on time is one of them");
+}
+
+#[test]
+fn what_comes_soon_is_fired_ahead() {
+    let firing = every(10, Missed::once()).firing(second(8), second(21)).unwrap();
+    assert_eq!((firing.occurrences, firing.next), (vec![second(10), second(20)], Some(second(30))));
+}
+
+#[test]
+fn a_thousand_years_of_absence_cost_nothing() {
+    let record = every(1, Missed::all(5));
+    let now = 1_000 * 365 * 86_400;
+    let (occurrences, next) = fired(&record, now);
+    assert_eq!((occurrences.len(), next), (5, Some(second(now + 1))));
+    let end = record.firing(Timestamp::MAX, Timestamp::MAX).unwrap();
+    assert_eq!(end.next, Some(Timestamp::MAX));
+    let ages = every(1 << 60, Missed::once());
+    assert_eq!(ages.firing(Timestamp::MAX, Timestamp::MAX).unwrap().next, Some(Timestamp::MAX));
+}
+
+#[test]
+fn a_fixed_delay_waits_for_the_end() {
+    let delay = NewSchedule::new("s", Cadence::Delay(Duration::from_secs(10)), NewJob::new("k", "{}"));
+    let record = ScheduleRecord::saved(delay.clone(), second(0));
+    assert_eq!(fired(&record, 10), (vec![second(10)], None));
+    let skip = ScheduleRecord::saved(NewSchedule { missed: Missed::skip(), ..delay }, second(0));
+    assert_eq!(fired(&skip, 20), (vec![], Some(second(30))));
+}
+
+fn cron(expression: &str, zone: &str, missed: Missed) -> ScheduleRecord {
+    let cadence = Cadence::cron(expression, zone).unwrap();
+    let schedule = NewSchedule { missed, ..NewSchedule::new("s", cadence, NewJob::new("k", "{}")) };
+    ScheduleRecord::saved(schedule, second(0))
+}
+
+#[test]
+fn a_cron_schedule_follows_the_wall_and_the_policy() {
+    let day = 86_400;
+    let nine = cron("0 9 * * *", "UTC", Missed::once());
+    assert_eq!(nine.next, Some(second(9 * 3_600)));
+    assert_eq!(fired(&nine, 9 * 3_600), (vec![second(9 * 3_600)], Some(second(day + 9 * 3_600))));
+    let late = 400 * day;
+    assert_eq!(fired(&nine, late), (vec![second(399 * day + 9 * 3_600)], Some(second(late + 9 * 3_600))));
+    let all = cron("0 9 * * *", "UTC", Missed::all(3));
+    let expected: Vec<_> = [397, 398, 399].map(|n| second(n * day + 9 * 3_600)).into();
+    assert_eq!(fired(&all, late).0, expected);
+    assert_eq!(fired(&cron("0 9 * * *", "UTC", Missed::skip()), late).0, []);
+    let started = NewSchedule { start: Some(second(9 * 3_600)), ..nine.definition.clone() };
+    assert_eq!(started.first(second(0)), Some(second(9 * 3_600)), "the start itself is a time");
+}
+
+#[test]
+fn a_dense_expression_after_a_thousand_years_costs_little() {
+    let record = cron("* * * * * *", "Europe/Berlin", Missed::all(5));
+    let now = 1_000 * 365 * 86_400;
+    let (occurrences, next) = fired(&record, now);
+    let expected: Vec<_> = (now - 4..=now).map(second).collect();
+    assert_eq!((occurrences, next), (expected, Some(second(now + 1))));
+    let ended = cron("0 0 0 1 1 * 2000", "UTC", Missed::once());
+    let last = second(946_684_800);
+    let firing = ended.firing(last, last).unwrap();
+    assert_eq!((firing.occurrences, firing.next), (vec![last], None), "there is no more");
+}
+
+/// The second before the silence, not some second long before it.
+#[test]
+fn what_was_missed_before_a_long_silence_is_the_latest_of_it() {
+    let day = 86_400;
+    // Every second of January; and then it is December.
+    let record = cron("* * * * 1 *", "UTC", Missed::all(5));
+    let (occurrences, _) = fired(&record, 340 * day);
+    let end = 31 * day;
+    assert_eq!(occurrences, (end - 5..end).map(second).collect::<Vec<_>>());
+}
+
+#[test]
+fn as_many_as_may_be_missed_are_the_latest() {
+    let most = i64::from(Missed::MOST);
+    let record = cron("* * * * * *", "UTC", Missed::all(Missed::MOST));
+    let now = most + most / 2;
+    let (occurrences, _) = fired(&record, now);
+    assert_eq!(occurrences.len(), Missed::MOST as usize);
+    assert_eq!((occurrences[0], occurrences.last()), (second(now - most + 1), Some(&second(now))));
+    record.definition.check().unwrap();
+    let more = NewSchedule { missed: Missed::all(Missed::MOST + 1), ..record.definition };
+    let error = more.check().unwrap_err();
+    assert!(error.is_invalid() && error.to_string().contains("100001"), "{error}");
+}
+
+#[test]
+fn an_expression_that_makes_no_sense_is_refused_with_its_text() {
+    let error = Cadence::cron("0 9 * * FUNDAY", "UTC").unwrap_err();
+    assert!(error.is_invalid() && error.to_string().contains("FUNDAY"), "{error}");
+    let error = Cadence::cron("0 9 * * *", "Europe/Belrin").unwrap_err();
+    assert!(error.to_string().contains("Belrin"), "{error}");
+}
+
+#[test]
+fn times_lie_on_the_grid_in_both_directions_and_are_bounded() {
+    let record = every(10, Missed::once());
+    let origin = record.next.unwrap();
+    let seconds = |from: i64, until: i64, most| {
+        let shift = |seconds: i64| Timestamp::from_micros(origin.as_micros() + seconds * 1_000_000);
+        let times = record.times(shift(from), shift(until), most).unwrap();
+        times.iter().map(|time| (time.as_micros() - origin.as_micros()) / 1_000_000).collect::<Vec<_>>()
+    };
+    assert_eq!(seconds(-20, 20, 99), [-20, -10, 0, 10], "the end is not part of it");
+    assert_eq!(seconds(-19, 11, 99), [-10, 0, 10]);
+    assert!(seconds(1, 10, 99).is_empty());
+    assert!(seconds(5, -5, 99).is_empty());
+    assert_eq!(seconds(-1_000_000, 20, 2), [-1_000_000, -999_990]);
+    let all = record.times(Timestamp::from_micros(i64::MIN), Timestamp::MAX, 3).unwrap();
+    assert_eq!(all.len(), 3);
+    assert!(record.times(Timestamp::MAX, Timestamp::MAX, 3).unwrap().is_empty());
+    let delay = NewSchedule { cadence: Cadence::Delay(Duration::from_secs(1)), ..record.definition.clone() };
+    assert_eq!(ScheduleRecord::saved(delay, origin).times(origin, Timestamp::MAX, 3), None);
+}
+
+/// What is run may be changed as often as one likes.
+#[test]
+fn another_job_or_policy_changes_nothing_about_when() {
+    for record in [every(10, Missed::once()), cron("0 9 * * *", "UTC", Missed::once())] {
+        let started = NewSchedule { start: record.next, ..record.definition.clone() };
+        for record in [record, ScheduleRecord::saved(started, second(0))] {
+            let mut record = ScheduleRecord { last: Some(second(3)), owed: Some(second(4)), ..record };
+            let before = record.clone();
+            let definition = NewSchedule { missed: Missed::all(7), ..before.definition.clone() };
+            let definition = NewSchedule { job: NewJob::new("k", "[]"), ..definition };
+            // The next one has come, and nobody has fired it yet.
+            assert_eq!(record.redefine(definition.clone(), second(40_000)), Saved::Updated);
+            assert_eq!(record, ScheduleRecord { definition, version: 2, ..before });
+        }
+    }
+}
+
+#[test]
+fn other_times_begin_after_now_and_after_what_has_happened() {
+    let every = |seconds| Cadence::Every(Duration::from_secs(seconds));
+    let nine = Cadence::cron("0 9 * * *", "UTC").unwrap();
+    let hour = 3_600;
+    let after = |cadence: &Cadence, start: Option<i64>, (last, owed): (i64, i64), now| {
+        let old = self::every(7, Missed::once());
+        let mut record = ScheduleRecord { last: Some(second(last)), owed: Some(second(owed)), ..old };
+        let start = start.map(second);
+        let definition = NewSchedule { cadence: cadence.clone(), start, ..record.definition.clone() };
+        assert_eq!(record.redefine(definition, second(now)), Saved::Updated);
+        assert_eq!(record.owed, Some(second(owed)), "what is owed is owed");
+        record.next.unwrap().as_micros() / 1_000_000
+    };
+    assert_eq!(after(&every(10), None, (1, 2), 100), 110);
+    assert_eq!(after(&every(10), Some(7), (1, 2), 100), 107, "on the grid of its start");
+    assert_eq!(after(&every(10), Some(7), (1, 2), 107), 107, "now is not too late");
+    assert_eq!(after(&every(10), Some(7), (107, 2), 107), 117, "once it has happened, it has");
+    assert_eq!(after(&every(10), Some(7), (1, 107), 107), 117, "or will");
+    assert_eq!(after(&every(10), Some(500), (1, 2), 100), 500);
+    assert_eq!(after(&every(1), None, (105, 2), 100), 106, "the last one was fired ahead");
+    assert_eq!(after(&nine, None, (1, 2), 8 * hour), 9 * hour);
+    assert_eq!(after(&nine, Some(1), (1, 2), 80 * hour), 81 * hour);
+    assert_eq!(after(&nine, Some(1), (1, 2), 81 * hour), 81 * hour);
+    assert_eq!(after(&nine, None, (9 * hour, 2), 9 * hour - 1), 33 * hour, "fired ahead");
+    let delay = Cadence::Delay(Duration::from_secs(10));
+    assert_eq!(after(&delay, Some(7), (1, 2), 100), 110);
+    assert_eq!(after(&delay, Some(200), (1, 2), 100), 200);
+}
+
+#[test]
+fn another_delay_waits_for_the_end_as_well() {
+    let delay = |seconds| Cadence::Delay(Duration::from_secs(seconds));
+    let schedule = NewSchedule::new("s", delay(10), NewJob::new("k", "{}"));
+    let mut record = ScheduleRecord { next: None, ..ScheduleRecord::saved(schedule.clone(), second(0)) };
+    let _ = record.redefine(NewSchedule { cadence: delay(20), ..schedule }, second(5));
+    assert_eq!(record.next, None, "by 3");
+    assert_eq!((record.next_after_end(second(6)), record.next), (None, Some(second(26))));
+}
+
+#[test]
+fn a_paused_schedule_does_not_fire() {
+    let paused = ScheduleRecord { paused: Some((second(1), String::new())), ..every(10, Missed::once()) };
+    assert_eq!(paused.firing(second(99), second(99)), None);
+}
+
+#[test]
+fn schedules_that_make_no_sense_are_refused() {
+    let with = |name: &str, period| NewSchedule::new(name, Cadence::Every(period), NewJob::new("k", "{}"));
+    assert!(with("", Duration::from_secs(1)).check().is_err());
+    assert!(with("s", Duration::from_micros(999)).check().unwrap_err().to_string().contains("999µs"));
+    with("s", Duration::from_millis(1)).check().unwrap();
+    let keyed = NewJob::new("k", "{}").unique("u", crate::OnConflict::Keep);
+    let schedule = NewSchedule { job: keyed, ..with("s", Duration::from_secs(1)) };
+    assert!(schedule.check().unwrap_err().to_string().contains("unique key"));
+}
