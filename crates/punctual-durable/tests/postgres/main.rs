@@ -13,7 +13,9 @@ mod transactions;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_durable::{Exchange, Exchanged, NewJob, NodeId, PostgresStore, Report, Store, Tenure, Verdict};
+use punctual_durable::{
+    Enqueued, Exchange, Exchanged, NewJob, NodeId, PostgresStore, Report, Store, Tenure, Ticket, Verdict,
+};
 use punctual_testbed::{Postgres, Settings};
 
 const LEASE: Duration = Duration::from_secs(600);
@@ -24,6 +26,13 @@ fn kinds() -> Arc<[String]> {
 
 fn work() -> NewJob {
     NewJob::new("work", "{}")
+}
+
+fn new_ticket(answer: &Enqueued) -> Ticket {
+    match answer {
+        Enqueued::New(ticket) => *ticket,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A database of one's own, on the shared server or on another.

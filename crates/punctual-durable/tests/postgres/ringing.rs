@@ -7,12 +7,12 @@ use std::time::Duration;
 use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator;
 use punctual_durable::{
-    Done, Due, Enqueued, Exchange, Filter, JobContext, JobId, JobState, Jobs, Lane, NewJob, News, OnConflict,
-    OnLost, PostgresStore, QueueChange, Store, Ticket, Timestamp,
+    Done, Due, Exchange, Filter, JobContext, JobId, JobState, Jobs, Lane, NewJob, News, OnConflict, OnLost,
+    PostgresStore, QueueChange, Store, Ticket, Timestamp,
 };
 use punctual_testbed::{Postgres, Settings};
 
-use crate::{Database, Hand, kinds, work};
+use crate::{Database, Hand, kinds, new_ticket, work};
 
 /// What is said, to whoever listens on this connection, until `expected` have been heard or nothing is said any more.
 fn heard(listener: &mut Client, expected: usize) -> Vec<String> {
@@ -39,13 +39,6 @@ fn news(store: &PostgresStore) -> Receiver<News> {
     let (sender, receiver) = channel();
     store.on_news(Arc::new(move |news| sender.send(news.clone()).is_ok()));
     receiver
-}
-
-fn new_ticket(answer: &Enqueued) -> Ticket {
-    match answer {
-        Enqueued::New(ticket) => *ticket,
-        other => panic!("{other:?}"),
-    }
 }
 
 fn bells(sql: &mut Client) -> i64 {

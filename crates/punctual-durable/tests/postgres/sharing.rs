@@ -11,7 +11,7 @@ use punctual_durable::{
     ScheduleChange, Store, Timestamp, Update, Verdict, share, transfer,
 };
 
-use crate::{Database, Hand, kinds, work};
+use crate::{Database, Hand, kinds, new_ticket, work};
 
 #[test]
 fn no_job_is_claimed_by_two_of_four_that_sweep_at_once() {
@@ -47,13 +47,7 @@ fn a_ticket_that_four_hold_is_claimed_by_one() {
     for _ in 0..20 {
         let due = Due::After(Duration::from_secs(60));
         let accepted = hands[0].store.enqueue(vec![work().due(due); 10]).unwrap();
-        let tickets: Vec<_> = accepted
-            .iter()
-            .map(|accepted| match accepted {
-                punctual_durable::Enqueued::New(ticket) => *ticket,
-                other => panic!("{other:?}"),
-            })
-            .collect();
+        let tickets: Vec<_> = accepted.iter().map(new_ticket).collect();
         let start = Barrier::new(4);
         let claim = |hand: &Hand| {
             start.wait();

@@ -17,6 +17,10 @@ pub(super) const ACCEPT: &str = "SELECT id, how, version, due FROM punctual.acce
 const ACCEPT_AND_RING: &str = "CALL punctual.accept_and_ring($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
      $14, NULL, NULL, NULL)";
 
+/// For one.
+const ACCEPT_ONE_AND_RING: &str = "CALL punctual.accept_one_and_ring($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, \
+     $13, NULL, NULL, NULL)";
+
 /// Jobs, as columns. Columns that are empty are null: nobody has one.
 #[derive(Debug, Default)]
 pub(super) struct Columns<'a> {
@@ -190,24 +194,65 @@ impl<'a> Columns<'a> {
         moment: Option<i64>,
         origin: &str,
     ) -> Answer<Vec<Enqueued>> {
-        let all = self.params(&moment);
-        // Without those that only others have.
-        let params: Vec<&(dyn ToSql + Sync)> =
-            std::iter::once(&origin as _).chain(all[..12].iter().copied()).chain([all[17]]).collect();
         let sent = session.server.clock.local();
-        let row = session.one(ACCEPT_AND_RING, &params)?;
-        let (ids, versions, dues): (Vec<i64>, Vec<i64>, Vec<i64>) = (row.get(0), row.get(1), row.get(2));
-        let jobs = ids.into_iter().zip(versions).zip(dues).zip(&self.lanes);
-        let answers = jobs.map(|(((id, version), due), lane)| {
-            let (id, due) = (JobId::from_i64(id), Timestamp::from_micros(due));
-            Enqueued::New(Ticket { id, version, due, lane: *lane })
-        });
-        let answers: Vec<Enqueued> = answers.collect();
+        let answers = match self.lanes[..] {
+            [_] => self.accept_one_and_ring(session, moment, origin)?,
+            _ => self.accept_many_and_ring(session, moment, origin)?,
+        };
         if let Some(at) = self.moment_of(&answers).filter(|_| moment.is_none()) {
             session.server.clock.learn(sent, at);
         }
         Ok(answers)
     }
+
+    fn accept_many_and_ring(
+        &self,
+        session: &mut Session,
+        moment: Option<i64>,
+        origin: &str,
+    ) -> Answer<Vec<Enqueued>> {
+        let all = self.params(&moment);
+        // Without those that only others have.
+        let params: Vec<&(dyn ToSql + Sync)> =
+            std::iter::once(&origin as _).chain(all[..12].iter().copied()).chain([all[17]]).collect();
+        let row = session.one(ACCEPT_AND_RING, &params)?;
+        let (ids, versions, dues): (Vec<i64>, Vec<i64>, Vec<i64>) = (row.get(0), row.get(1), row.get(2));
+        let jobs = ids.into_iter().zip(versions).zip(dues).zip(&self.lanes);
+        Ok(jobs.map(|(((id, version), due), lane)| accepted(id, version, due, *lane)).collect())
+    }
+
+    fn accept_one_and_ring(
+        &self,
+        session: &mut Session,
+        moment: Option<i64>,
+        origin: &str,
+    ) -> Answer<Vec<Enqueued>> {
+        let row = session.one(
+            ACCEPT_ONE_AND_RING,
+            &[
+                &origin,
+                &moment,
+                &self.queues[0],
+                &self.kinds[0],
+                &self.line_lanes[0],
+                &self.relative[0],
+                &self.dues[0],
+                &self.payloads[0],
+                &self.most_attempts[0],
+                &self.most_crashes[0],
+                &self.on_losts[0],
+                &self.timeouts.as_ref().and_then(|timeouts| timeouts[0]),
+                &self.follows.as_ref().and_then(|follows| follows[0].as_deref()),
+            ],
+        )?;
+        Ok(vec![accepted(row.get(0), row.get(1), row.get(2), self.lanes[0])])
+    }
+}
+
+/// A new job.
+fn accepted(id: i64, version: i64, due: i64, lane: Lane) -> Enqueued {
+    let (id, due) = (JobId::from_i64(id), Timestamp::from_micros(due));
+    Enqueued::New(Ticket { id, version, due, lane })
 }
 
 /// Queue, kind and lane.

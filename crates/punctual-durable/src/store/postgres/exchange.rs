@@ -1,7 +1,7 @@
 //! What nodes do: exchange, peek, renew, rescue, leave.
 //!
-//! An exchange whose reports all say that plain jobs are done is one statement and one round trip: `punctual.exchange`. If
-//! there is more to it (a failure, an occurrence of a schedule, a chain, something to be counted) the rules decide here, in a
+//! One that only claims jobs by name is a plain statement (`claim.rs`). One whose reports all say that plain jobs are done is
+//! one statement and one round trip, too: `punctual.exchange`. If there is more to it (a failure, an occurrence of a schedule, a chain, something to be counted) the rules decide here, in a
 //! transaction of several statements, the last of which is the same function.
 
 use std::collections::{HashMap, HashSet};
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use postgres::Row;
 
+use super::claim::claim;
 use super::follow::{self, Moves, moment};
 use super::journal;
 use super::low::Line;
@@ -44,6 +45,9 @@ pub(super) fn exchange(
     };
     let said = !exchange.updates.is_empty() || !exchange.tallies.is_empty();
     if exchange.disown.is_none() && !said && exchange.reports.iter().all(plain) {
+        if let Some(claimed) = claim(session, node, exchange, given)? {
+            return Ok(claimed);
+        }
         match in_one(session, node, exchange, given) {
             // An occurrence is among them, or a link of a chain, that was claimed on another connection.
             Err(fault) if fault.is_code("PU002") => {}
@@ -214,8 +218,7 @@ fn call(
     for report in &exchange.reports {
         session.special.remove(&report.id);
     }
-    let special = claimed.iter().filter(|job| job.series.is_some() || !job.then.is_empty());
-    session.special.extend(special.map(|job| job.id));
+    session.mark_special(&claimed);
     let drained = if exchange.sweep > MOST { false } else { head.get("drained") };
     Ok((Exchanged::new(Vec::new(), claimed, drained).crowded(head.get("crowded")), head.get("answers")))
 }

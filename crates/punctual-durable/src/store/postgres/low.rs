@@ -166,6 +166,12 @@ impl Lows {
         self.lines.entry(id).or_insert(Known { line: None, low: i64::MIN }).line = Some(line);
     }
 
+    pub(super) fn name_if_new(&mut self, id: i32, line: impl FnOnce() -> Line) {
+        if self.line(id).is_none() {
+            self.name(id, line());
+        }
+    }
+
     pub(super) fn line(&self, id: i32) -> Option<&Line> {
         self.lines.get(&id)?.line.as_ref()
     }

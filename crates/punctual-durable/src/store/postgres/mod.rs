@@ -36,6 +36,7 @@
 mod accept;
 mod bell;
 mod check;
+mod claim;
 mod clock;
 mod complete;
 mod exchange;

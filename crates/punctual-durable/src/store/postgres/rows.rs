@@ -149,7 +149,7 @@ fn limits(attempts: i64, crashes: i64, on_lost: i16, timeout: Option<i64>) -> Li
     }
 }
 
-/// One job that `punctual.exchange` has claimed for `node`. `None` if its line has no name.
+/// One job that `punctual.exchange` or `claim.rs` has claimed for `node`. `None` if its line has no name.
 pub(super) fn read_claimed(row: &Row, id: i64, node: NodeId, lows: &Lows) -> Option<JobRecord> {
     let line = lows.line(row.get(1))?;
     Some(JobRecord {

@@ -10,13 +10,14 @@ use std::time::Duration;
 use postgres::error::SqlState;
 use postgres::types::ToSql;
 use postgres::{Client, NoTls, Row, Statement};
+use punctual::Tick;
 
 use super::clock::ServerClock;
 use super::low::Lows;
 use super::tls::Tls;
 use super::url::{Address, why};
 use crate::error::{Error, Result};
-use crate::job::JobId;
+use crate::job::{JobId, JobRecord};
 
 /// Where the server is and how to talk to it. Shared by all connections of a store.
 #[derive(Debug)]
@@ -79,6 +80,8 @@ pub(super) struct Session {
     pub(super) special: HashSet<JobId>,
     /// The row of the node on this connection, as it was last written here.
     pub(super) holding: Option<Holding>,
+    /// When `claim.rs` is worth a try again.
+    pub(super) no_claim_before: Tick,
     pub(super) server: Arc<Server>,
 }
 
@@ -115,8 +118,21 @@ impl Session {
             None => config.connect(NoTls)?,
         };
         client.batch_execute(&format!("{SET_UP}; SET lock_timeout = {}", patience.as_millis()))?;
-        let (statements, lows, special) = (HashMap::new(), Lows::default(), HashSet::new());
-        Ok(Self { client, statements, lows, special, holding: None, server: Arc::clone(server) })
+        Ok(Self {
+            client,
+            statements: HashMap::new(),
+            lows: Lows::default(),
+            special: HashSet::new(),
+            holding: None,
+            no_claim_before: Tick::ZERO,
+            server: Arc::clone(server),
+        })
+    }
+
+    /// These have been claimed here: remembers which of them have more to them than success.
+    pub(super) fn mark_special(&mut self, claimed: &[JobRecord]) {
+        let special = claimed.iter().filter(|job| job.series.is_some() || !job.then.is_empty());
+        self.special.extend(special.map(|job| job.id));
     }
 
     /// Whether the other side is still there, as far as a short question can tell.

@@ -125,9 +125,7 @@ BEGIN
     SELECT array_agg(a.id), array_agg(a.version), array_agg(a.due) INTO ids, versions, instants
     FROM punctual.accept(moment, queues, kinds, lanes, places, relative, dues, payloads, most_attempts, most_crashes,
         on_losts, timeouts, NULL, NULL, NULL, NULL, NULL, follows) a;
-    IF cardinality(ids) = 1 THEN
-        said := 'n ' || lanes[1] || ' ' || ids[1] || ' ' || instants[1] || '|' || kinds[1];
-    ELSIF cardinality(kinds) = 1 AND cardinality(ids) <= 100 THEN
+    IF cardinality(kinds) = 1 AND cardinality(ids) <= 100 THEN
         said := 'n ' || lanes[1] || ' '
             || (SELECT string_agg(n.id || ' ' || n.due, ' ') FROM unnest(ids, instants) n (id, due)) || '|' || kinds[1];
     END IF;
@@ -135,6 +133,39 @@ BEGIN
     IF pg_notification_queue_usage() < 0.9 THEN
         PERFORM pg_notify('punctual', origin || said);
     END IF;
+    COMMIT;
+    PERFORM pg_logical_emit_message(true, 'punctual', '');
+END $$;
+
+-- The same for one job, in fewer steps: somebody may be waiting for it to start. Again, its number is drawn before the
+-- clock is read.
+CREATE PROCEDURE punctual.accept_one_and_ring(
+    origin text, moment bigint, in_queue text, of_kind text, in_lane smallint, relative boolean, in_due bigint,
+    payload bytea, max_attempts bigint, max_crashes bigint, on_lost smallint, timeout bigint, follow text,
+    INOUT id bigint, INOUT version bigint, INOUT due bigint
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    LOOP
+        WITH t AS MATERIALIZED (
+            SELECT pg_current_xact_id() AS number
+        ), m AS MATERIALIZED (
+            SELECT coalesce(moment, punctual.clock()) AS at FROM t
+        ), n AS (
+            INSERT INTO punctual.job AS j (due, late, line, on_lost, created, max_attempts, max_crashes, timeout, follow,
+                payload)
+            SELECT CASE WHEN relative THEN punctual.later(m.at, in_due) ELSE in_due END, NOT relative AND in_due < m.at,
+                l.id, on_lost, m.at, max_attempts, max_crashes, timeout, follow, payload
+            FROM m CROSS JOIN punctual.line l WHERE l.queue = in_queue AND l.kind = of_kind AND l.lane = in_lane
+            RETURNING j.id, j.version, j.due
+        )
+        SELECT n.id, n.version, n.due, CASE WHEN pg_notification_queue_usage() < 0.9 THEN
+            pg_notify('punctual', origin || 'n ' || in_lane || ' ' || n.id || ' ' || n.due || '|' || of_kind) END
+        INTO id, version, due FROM n;
+        EXIT WHEN FOUND;
+        PERFORM punctual.line_of(in_queue, of_kind, in_lane);
+    END LOOP;
     COMMIT;
     PERFORM pg_logical_emit_message(true, 'punctual', '');
 END $$;
