@@ -242,6 +242,8 @@ impl Programs {
 
 fn measure(mut command: Command, url: &str) -> Result<Sample, Trouble> {
     command.arg(format!("url={url}"));
+    // What was left to be written by others, or by the making of a fresh database, is not to be waited for by this one.
+    let _ = Command::new("sync").status();
     let Ended { code, output, errors } = run(command, TIMEOUT).map_err(Trouble::Failed)?;
     match code {
         Some(0) => parse(&output).map_err(Trouble::Failed),
