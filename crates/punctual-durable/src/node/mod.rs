@@ -7,7 +7,7 @@
 //! due when there is next something to do, or at once when somebody [stirs](Node::stir).
 //!
 //! # A step
-//! Until there is nothing to do: renew the lease if it is time; fire schedules whose next occurrence is near; send
+//! `step.rs`. Until there is nothing to do: renew the lease if it is time; fire schedules whose next occurrence is near; send
 //! reports and ask for jobs, in one exchange; look ahead if it is time. Then set the alarm for the earliest of: the next
 //! renewal, the next look, the first schedule and the first ticket less the lead.
 //! What piles up while an exchange is under way is the next exchange: batches are as large as the store is slow. While jobs
@@ -46,36 +46,37 @@ mod lease;
 mod look;
 mod outbox;
 mod pace;
+mod state;
+mod step;
 mod stop;
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use punctual::{CancelOnDrop, Clock, Executor, TaskHandle, Tick, When};
+use punctual::{Clock, Executor, Tick};
 
 pub(crate) use self::attempt::message as panic_message;
 
-use self::front::{Front, Room};
+use self::front::Front;
 use self::lease::Lease;
 use self::outbox::Outbox;
 use self::pace::Pace;
+use self::state::{Held, Outgoing, Phase, State};
+use self::step::step;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::job::{Fence, JobId, JobRecord, NewJob, NodeId};
+use crate::job::{JobId, NodeId};
 use crate::journal::Update;
 use crate::post::PostBox;
 use crate::registry::Registry;
 use crate::retry::Backoff;
-use crate::schedule::ScheduleRecord;
-use crate::signal::{Signal, Stop};
-use crate::store::{News, Store, Tenure, Ticket, Verdict};
+use crate::signal::Stop;
+use crate::store::{News, Store, Ticket};
 use crate::tally::Counter;
-use crate::time::Timestamp;
 use crate::watch::Watch;
 
 /// Jobs claimed beyond the number of threads.
@@ -145,83 +146,6 @@ pub(crate) struct Node {
     /// This node, for tasks that must not keep it alive.
     weak: Weak<Self>,
     state: Mutex<State>,
-}
-
-/// Guarded by `Node::state`.
-struct State {
-    phase: Phase,
-    lease: Lease,
-    /// The store's last answer to a renewal.
-    tenure: Option<Tenure>,
-    front: Front,
-    /// Those that were due soon at the last look.
-    schedules: Vec<ScheduleRecord>,
-    held: HashMap<JobId, Held>,
-    /// How many of them wait for their instant.
-    early: usize,
-    /// How many of them are async handlers under way, and how many of those hold no place.
-    flying: usize,
-    async_limit: usize,
-    outbox: Outbox,
-    /// What attempts have said, and when it is to be sent at the latest.
-    heard: HashMap<(JobId, Fence), Update>,
-    tell_by: Tick,
-    /// What has happened, in numbers, and when that is to be sent at the latest.
-    counter: Counter,
-    count_by: Tick,
-    /// Whether the store may have given us jobs that we do not know of.
-    disown: bool,
-    pace: Pace,
-    next_look: Tick,
-    next_trim: Tick,
-    /// Failures of the store in a row, and when to try again.
-    failures: u32,
-    not_before: Tick,
-    /// Whether a step has been asked for and has not begun.
-    stirred: bool,
-    alarm: Option<(Tick, CancelOnDrop<()>)>,
-    /// See `guard.rs`.
-    guard: Option<CancelOnDrop<()>>,
-    /// The node itself, from when it is to leave with the last report until it has: nobody else may be holding it.
-    closing: Option<Arc<Node>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    /// Not yet, or not any more, allowed to claim.
-    Standby,
-    Active,
-    /// Shutting down: claims nothing more, reports what is left.
-    Draining,
-    /// Has left the store.
-    Gone,
-}
-
-struct Held {
-    fence: Fence,
-    /// The term of the lease that it was claimed in.
-    term: u64,
-    exclusive: bool,
-    /// Since when it could have begun.
-    since: Tick,
-    /// Whether it still waits for its instant.
-    early: bool,
-    signal: Arc<Signal>,
-    /// `None` until it has been given to the workers.
-    task: Option<Arc<TaskHandle<()>>>,
-    /// Whether it is an async handler under way.
-    flying: bool,
-}
-
-/// A report on its way.
-#[derive(Clone)]
-struct Outgoing {
-    job: Arc<JobRecord>,
-    verdict: Verdict,
-    /// What is to follow, if it is done.
-    follow_ups: Vec<NewJob>,
-    /// How late the handler was called and how long it ran, if it was.
-    run: Option<(Duration, Duration)>,
 }
 
 impl Node {
@@ -385,237 +309,6 @@ impl Node {
         let weak = self.weak.clone();
         // Refused only after the end.
         let _ = self.control.execute(move || step(&weak));
-    }
-
-    // ---- the step
-
-    fn step(self: &Arc<Self>) {
-        let now = self.now();
-        let mut state = self.lock();
-        state.stirred = false;
-        // It may be what runs us: then it is spent, and must not be taken for one that is still to come.
-        let spent = state.alarm.take_if(|(tick, _)| *tick <= now);
-        let (gone, too_soon) = (state.phase == Phase::Gone, now < state.not_before);
-        drop(state);
-        drop(spent);
-        if gone {
-            return;
-        }
-        if !too_soon {
-            let result = self.try_work();
-            self.take_note(&result);
-            self.leave_if_over();
-        }
-        self.set_alarm();
-    }
-
-    fn try_work(self: &Arc<Self>) -> Result<()> {
-        match catch_unwind(AssertUnwindSafe(|| self.work())) {
-            Ok(result) => result,
-            Err(panic) => Err(Error::broken(format!("the store panicked: {}", attempt::message(panic)))),
-        }
-    }
-
-    fn take_note(&self, result: &Result<()>) {
-        let mut state = self.lock();
-        match result {
-            Ok(()) => state.failures = 0,
-            Err(_) => {
-                state.failures = state.failures.saturating_add(1);
-                state.not_before = self.now().after(STORE_BACKOFF.wait(state.failures));
-            }
-        }
-        drop(state);
-        if let Err(error) = result {
-            self.tell(&Event::StoreFailed(error));
-        }
-    }
-
-    fn work(self: &Arc<Self>) -> Result<()> {
-        loop {
-            let now = self.now();
-            let state = self.lock();
-            let (phase, renew) = (state.phase, now >= state.lease.next_renewal());
-            let look = phase == Phase::Active && now >= state.next_look;
-            let trim = phase == Phase::Active && now >= state.next_trim;
-            drop(state);
-            if renew {
-                // Reports must not wait for a renewal that fails.
-                if let Err(error) = self.renew(now) {
-                    self.lock().lease.failed(now);
-                    self.tell(&Event::StoreFailed(&error));
-                }
-            } else if let Some(firings) = self.firings(now) {
-                self.fire(firings)?;
-            } else if let Some((sent, exchange)) = self.plan(now) {
-                self.exchange(sent, exchange)?;
-            } else if look {
-                self.give_back(now);
-                self.look(now)?;
-            } else if trim {
-                self.trim(now)?;
-            } else {
-                return Ok(());
-            }
-            let took_until = self.now();
-            self.lock().pace.answered(took_until, took_until.since(now));
-        }
-    }
-
-    fn renew(&self, sent: Tick) -> Result<()> {
-        let length = self.lock().lease.length();
-        let renewal = self.store.renew(self.id, length)?;
-        let now = self.now();
-        let mut state = self.lock();
-        match renewal.tenure {
-            Tenure::Active => state.lease.granted(sent, now),
-            Tenure::Standby => state.lease.refused(sent, self.settings.poll),
-        }
-        let news = state.tenure.replace(renewal.tenure) != Some(renewal.tenure);
-        match (state.phase, renewal.tenure) {
-            (Phase::Standby, Tenure::Active) => {
-                state.phase = Phase::Active;
-                state.next_look = Tick::ZERO;
-                state.front.suspect_backlog();
-            }
-            (Phase::Active, Tenure::Standby) => state.phase = Phase::Standby,
-            _ => {}
-        }
-        let active = state.phase == Phase::Active;
-        drop(state);
-        self.guard();
-        if news {
-            self.tell(&if renewal.tenure == Tenure::Active { Event::Active } else { Event::Standby });
-        }
-        renewal.cancels.into_iter().for_each(|id| self.cancel(id));
-        if active { self.rescue() } else { Ok(()) }
-    }
-
-    fn rescue(&self) -> Result<()> {
-        loop {
-            let rescued = self.store.rescue(self.id, MOST_RESCUED)?;
-            for rescue in &rescued {
-                self.tell(&Event::Rescued { id: rescue.id, from: rescue.from, state: rescue.state });
-            }
-            self.watch.hint(rescued.iter().filter(|rescue| rescue.state.is_over()).map(|rescue| rescue.id));
-            if !rescued.is_empty() {
-                self.lock().front.suspect_backlog();
-            }
-            if rescued.len() < MOST_RESCUED {
-                return Ok(());
-            }
-        }
-    }
-
-    fn set_alarm(&self) {
-        let (now, store_now) = (self.now(), self.store.now());
-        let mut state = self.lock();
-        let Some(next) = state.next_step(now, store_now, self.settings.concurrency) else { return };
-        if state.alarm.as_ref().is_some_and(|(tick, task)| *tick == next && !task.is_done()) {
-            return;
-        }
-        let old = state.alarm.take();
-        drop(state);
-        drop(old);
-        let weak = self.weak.clone();
-        let task = self.control.task(move || step(&weak)).name("step").first(When::At(next)).start();
-        if let Ok(task) = task {
-            let alarm = (next, task.cancel_on_drop());
-            let old = self.lock().alarm.replace(alarm);
-            drop(old);
-        }
-    }
-}
-
-/// What steps are tasks of: they do not keep the node alive.
-fn step(node: &Weak<Node>) {
-    if let Some(node) = node.upgrade() {
-        node.step();
-    }
-}
-
-impl State {
-    /// By 4.
-    fn room(&self, threads: usize) -> Room {
-        self.room_after(threads, 0)
-    }
-
-    /// The same when so many reports have been taken.
-    fn room_after(&self, threads: usize, reports: usize) -> Room {
-        let begun = (self.held.len() - self.flying.min(self.async_limit)).saturating_sub(self.early);
-        let taken = begun + self.outbox.burden().saturating_sub(reports);
-        // Where every thread is taken, who knows until when.
-        let early = if begun < threads { self.pace.early() } else { self.pace.ahead() };
-        Room {
-            due: threads.saturating_add(self.pace.ahead()).saturating_sub(taken),
-            early: threads.saturating_add(early).saturating_sub(taken + self.early),
-        }
-    }
-
-    /// What is not held any more does not count any more.
-    fn discount(&mut self, held: Option<&Held>) {
-        self.flying -= usize::from(held.is_some_and(|held| held.flying));
-        self.early -= usize::from(held.is_some_and(|held| held.early));
-    }
-
-    /// What was heard before comes first.
-    fn add_heard(&mut self, update: Update) {
-        match self.heard.entry((update.id, update.fence)) {
-            Entry::Occupied(entry) => entry.into_mut().add(update),
-            Entry::Vacant(entry) => drop(entry.insert(update)),
-        }
-    }
-
-    /// How long before its due time a job is claimed.
-    fn lead(&self) -> Duration {
-        self.pace.lead()
-    }
-
-    /// The same for the occurrences of schedules, which must first become jobs.
-    fn lead_of_schedules(&self) -> Duration {
-        self.lead() * 2
-    }
-
-    /// Whether reports may wait for others: if there will be some, because the next job is near, and nothing else waits
-    /// for them. So jobs that come densely share calls.
-    fn may_wait(&self, store_now: Timestamp, threads: usize) -> bool {
-        let near = store_now.after(self.lead() * 3);
-        self.phase == Phase::Active
-            && self.room(threads).due > 0
-            && !self.front.is_crowded()
-            && self.front.next_due().is_some_and(|due| due <= near)
-    }
-
-    /// When the next step is to run, if nobody stirs before.
-    fn next_step(&self, now: Tick, store_now: Timestamp, threads: usize) -> Option<Tick> {
-        let mut next = match self.phase {
-            Phase::Gone => return None,
-            Phase::Standby | Phase::Draining => self.lease.next_renewal(),
-            Phase::Active => self.lease.next_renewal().min(self.next_look).min(self.next_trim),
-        };
-        // Without a lease there is nothing to do but to renew it.
-        let active = self.phase == Phase::Active && self.lease.is_valid(now);
-        if active && let Some(first) = self.schedules.iter().filter_map(|record| record.next).min() {
-            next = next.min(now.after(first.since(store_now.after(self.lead_of_schedules()))));
-        }
-        if active {
-            let room = self.room(threads);
-            // When it may be claimed: while there is no room for it early, not before it is due.
-            let at = self.front.next_due().and_then(|due| match due <= store_now {
-                false if room.early > 0 => Some(due.since(store_now.after(self.lead()))),
-                _ => (room.due > 0).then(|| due.since(store_now)),
-            });
-            next = at.map_or(next, |wait| next.min(now.after(wait)));
-            if self.front.has_backlog() && room.due > 0 {
-                next = next.min(now);
-            }
-        }
-        next = next.min(self.outbox.next()).min(self.tell_by);
-        if self.counter.has_news() {
-            next = next.min(self.count_by);
-        }
-        let next = next.max(self.not_before);
-        (next < Tick::MAX).then_some(next)
     }
 }
 
