@@ -1,6 +1,7 @@
 //! What a node holds is in its row, whoever wrote that last: what is not there nobody would rescue.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::{Clock as _, ManualClock, SystemClock};
@@ -98,28 +99,36 @@ fn a_claim_by_name_is_one_plain_statement_unless_a_queue_is_held_back() {
     let server = Postgres::start(Settings::fast().option("log_statement", "all"));
     let url = server.fresh_database();
     let hand = Hand::on(PostgresStore::open(&url).unwrap().into());
+    let mut database = postgres::Client::connect(&url, postgres::NoTls).unwrap();
     let claim = || {
         let ticket = new_ticket(&hand.store.enqueue(vec![work()]).unwrap()[0]);
         hand.store.exchange(hand.id, Exchange::new(kinds()).claims(vec![ticket])).unwrap().claimed.len()
     };
     let calls = || {
         let log = server.log();
-        (log.matches("WITH me AS MATERIALIZED").count(), log.matches("FROM punctual.exchange(").count())
+        (log.matches("WITH start AS MATERIALIZED").count(), log.matches("FROM punctual.exchange(").count())
     };
     assert_eq!((claim(), calls()), (1, (0, 1)), "where its row is, is not known yet");
     assert_eq!((claim(), calls()), (1, (1, 1)));
     assert_eq!((claim(), calls()), (1, (2, 1)));
     hand.store.renew(hand.id, LEASE).unwrap();
-    assert_eq!((claim(), calls()), (1, (3, 2)), "it has moved");
-    assert_eq!((claim(), calls()), (1, (4, 2)));
+    assert_eq!((claim(), calls()), (1, (2, 2)), "it has moved");
+    assert_eq!((claim(), calls()), (1, (3, 2)));
+    database.batch_execute("UPDATE punctual.node SET until = until").unwrap();
+    assert_eq!((claim(), calls()), (1, (4, 3)), "and once more, unheard of");
+    assert_eq!((claim(), calls()), (1, (5, 3)));
+    let other = Hand::on(Arc::clone(&hand.store));
+    assert_eq!((claim(), calls()), (1, (6, 3)), "another node has its own row");
+    assert_eq!(other.sweep(1).claimed.len(), 0);
+    assert_eq!((claim(), calls()), (1, (6, 5)));
     hand.store.set_queue("narrow", QueueChange::Limit(Some(1))).unwrap();
     let clock = SystemClock::new();
     let before = clock.now();
-    assert_eq!((claim(), calls()), (1, (5, 3)));
+    assert_eq!((claim(), calls()), (1, (7, 6)));
     let again = (claim(), calls());
     // On a machine that takes longer this says nothing.
     if clock.now().since(before) < Duration::from_secs(1) {
-        assert_eq!(again, (1, (5, 4)), "not for a second");
+        assert_eq!(again, (1, (7, 7)), "not for a second");
     }
 }
 

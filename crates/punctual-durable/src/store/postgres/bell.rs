@@ -86,8 +86,8 @@ struct Unsaid {
     over: BTreeSet<JobId>,
     /// Before this nobody rings along.
     not_before: Tick,
-    /// Whether the last call along took long.
-    long: bool,
+    /// When a call along that took long ended, if none has been quicker since.
+    long: Option<Tick>,
 }
 
 impl Unsaid {
@@ -113,10 +113,15 @@ impl Unsaid {
     }
 
     fn rang_along(&mut self, began: Tick, now: Tick) {
-        let long = now.since(began) >= LONG.0;
-        if std::mem::replace(&mut self.long, long) && long {
+        if now.since(began) < LONG.0 {
+            self.long = None;
+            return;
+        }
+        // One that began before the other was over met the same trouble.
+        if self.long.is_some_and(|ended| began >= ended) {
             self.not_before = now.after(LONG.1);
         }
+        self.long = Some(now);
     }
 
     fn take(&mut self, now: Tick) -> Vec<News> {
@@ -352,7 +357,10 @@ mod tests {
         unsaid.rang_along(over, over.after(LONG.0 - Duration::from_nanos(1)));
         unsaid.rang_along(later, over);
         assert!(unsaid.may_ring(over.after(PAUSE)), "never twice in a row");
-        unsaid.rang_along(later, over);
+        unsaid.rang_along(later.after(PAUSE), over.after(PAUSE));
+        assert!(unsaid.may_ring(over.after(PAUSE * 2)), "both met the same trouble");
+        let (began, over) = (over.after(PAUSE), over.after(PAUSE + LONG.0));
+        unsaid.rang_along(began, over);
         assert!(!unsaid.may_ring(over.after(LONG.1 - Duration::from_nanos(1))), "it took long, twice");
         let again = over.after(LONG.1);
         assert!(unsaid.may_ring(again));

@@ -7,10 +7,12 @@
 //!
 //! # Order
 //! Each part reads from the one before, so nothing is done before its reason is known:
+//! 0. `start`: the clock is read, before this transaction has a number: see `low.rs`.
 //! 1. `me`: the row of the node is locked; whoever would rescue its jobs waits.
 //! 2. `held`: the clock is read, after that.
 //! 3. `free`: the jobs are locked that wait as the caller has seen them. Those that somebody else is about to claim are
-//!    passed over.
+//!    passed over. (Whoever changes a job that waits gives it another version, so what is locked is what was seen, and
+//!    `taken` finds it.)
 //! 4. `taken`: they are claimed. A fence is drawn when its job is locked: it is greater than that of any claim before.
 //! 5. `noted`: the row of the node says so.
 
@@ -30,11 +32,13 @@ const MOST: usize = 100;
 const PAUSE: Duration = Duration::from_secs(1);
 
 const CLAIM: &str = "
-WITH me AS MATERIALIZED (
-    SELECT n.until FROM punctual.node n
-    WHERE n.ctid = $3::text::tid AND n.id = $1 AND n.xmin::text::bigint = $4::bigint & 4294967295 FOR UPDATE
+WITH start AS MATERIALIZED (
+    SELECT coalesce($2, punctual.clock()) AS began
+), me AS MATERIALIZED (
+    SELECT s.began, n.until FROM start s CROSS JOIN punctual.node n
+    WHERE n.ctid = $3::text::tid AND n.id = $1 AND n.xmin::text::bigint = $4::bigint & 4294967295 FOR UPDATE OF n
 ), held AS MATERIALIZED (
-    SELECT m.until, coalesce($2, punctual.clock()) AS now FROM me m
+    SELECT m.began, m.until, coalesce($2, punctual.clock()) AS now FROM me m
     WHERE NOT EXISTS (SELECT FROM punctual.queue q WHERE q.paused_at IS NOT NULL OR q.most IS NOT NULL)
 ), free AS MATERIALIZED (
     SELECT j.ctid AS tid, h.now, l.queue, l.kind, l.lane FROM held h
@@ -53,9 +57,9 @@ WITH me AS MATERIALIZED (
 ), noted AS (
     UPDATE punctual.node n SET held = $5 || (SELECT array_agg(t.id) FROM taken t)
     WHERE n.ctid = $3::text::tid AND EXISTS (SELECT FROM taken)
-    RETURNING n.ctid::text AS place, pg_current_xact_id()::text::bigint AS number
+    RETURNING n.ctid::text AS place
 )
-SELECT t.*, n.place, n.number, h.now, h.until > h.now AS leased, EXISTS (SELECT FROM me) AS found
+SELECT t.*, n.place, pg_current_xact_id()::text::bigint AS number, h.began, h.now, h.until > h.now AS leased, EXISTS (SELECT FROM me) AS found
 FROM (VALUES (0)) o LEFT JOIN held h ON true LEFT JOIN taken t ON true LEFT JOIN noted n ON true";
 
 /// Does all of an exchange, if it is as simple as that; `None` if it is not.
@@ -71,7 +75,7 @@ pub(super) fn claim(
         return Ok(None);
     }
     // If this fails, nobody knows what is held.
-    let Some(holding) = session.holding.take() else { return Ok(None) };
+    let Some(holding) = session.holding.take_if(|holding| holding.node == node) else { return Ok(None) };
     let mut seen = HashSet::new();
     let claims = exchange.claims.iter().filter(|ticket| seen.insert(ticket.id));
     let (ids, versions): (Vec<i64>, Vec<i64>) =
@@ -92,8 +96,13 @@ pub(super) fn claim(
     if given.is_none() {
         session.server.clock.learn(sent, now);
     }
-    session.lows.follow(session.server.clock.setbacks());
+    let (began, number): (i64, i64) = (head.get("began"), head.get("number"));
+    let set_back = session.lows.follow(session.server.clock.setbacks());
+    session.lows.hear(began);
     session.lows.hear(now);
+    if !set_back && began <= now {
+        session.lows.note(began, number);
+    }
     let mut ids = holding.ids;
     let mut claimed: Vec<JobRecord> = Vec::with_capacity(rows.len());
     for row in &rows {
@@ -104,7 +113,7 @@ pub(super) fn claim(
         ids.insert(id);
     }
     session.holding = Some(match head.get("place") {
-        Some(place) => Holding { place, wrote: head.get("number"), ids },
+        Some(place) => Holding { node, place, wrote: number, ids },
         None => Holding { ids, ..holding },
     });
     claimed.sort_unstable_by_key(|job| job.fence);

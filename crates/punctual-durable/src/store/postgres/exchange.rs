@@ -135,7 +135,9 @@ fn in_several(
             .collect();
         forgotten.sort_unstable_by_key(|job| job.id);
         for job in forgotten {
-            moves.push(job, settle(job, &Verdict::Release, now));
+            let next = settle(job, &Verdict::Release, now);
+            following.extend(follow_ups(job, &next, &[]).into_iter().map(|follow_up| (job.id, follow_up)));
+            moves.push(job, next);
         }
     }
     moves.apply(session, now, false)?;
@@ -171,7 +173,7 @@ fn call(
     let sweep = i64::try_from(exchange.sweep.min(MOST)).unwrap_or(0);
     let (lines, lows) = session.lows.question();
     // If this fails, nobody knows what is held.
-    let mut holding = session.holding.take().filter(|_| !tidy);
+    let mut holding = session.holding.take().filter(|holding| !tidy && holding.node == node);
     if let Some(holding) = &mut holding {
         for id in &done_ids {
             holding.ids.remove(id);
@@ -214,7 +216,7 @@ fn call(
         .filter_map(|row| read_claimed(row, row.get::<_, Option<i64>>(0)?, node, &session.lows));
     let mut claimed: Vec<JobRecord> = claimed.collect();
     claimed.sort_unstable_by_key(|job| job.fence);
-    session.holding = hold(holding, head, claimed_ids);
+    session.holding = hold(node, holding, head, claimed_ids);
     for report in &exchange.reports {
         session.special.remove(&report.id);
     }
@@ -224,7 +226,7 @@ fn call(
 }
 
 /// What the node holds after an exchange.
-fn hold(before: Option<Holding>, head: &Row, claimed: Vec<i64>) -> Option<Holding> {
+fn hold(node: NodeId, before: Option<Holding>, head: &Row, claimed: Vec<i64>) -> Option<Holding> {
     let Some(place) = head.get("place") else { return before };
     let wrote = head.get("number");
     let mut ids = match head.get::<_, Option<Vec<i64>>>("held") {
@@ -232,7 +234,7 @@ fn hold(before: Option<Holding>, head: &Row, claimed: Vec<i64>) -> Option<Holdin
         None => before?.ids,
     };
     ids.extend(claimed);
-    Some(Holding { place, wrote, ids })
+    Some(Holding { node, place, wrote, ids })
 }
 
 fn learn(session: &mut Session, head: &Row, number: bool) {
@@ -311,6 +313,8 @@ pub(super) fn renew(
                RETURNING n.held) \
                SELECT j.id FROM me CROSS JOIN LATERAL unnest(me.held) h (id) \
                JOIN punctual.job j ON j.id = h.id AND j.owner = $1 AND j.state = 1 AND j.cancel ORDER BY j.id";
+    // The row is somewhere else now.
+    session.holding.take_if(|holding| holding.node == node);
     let rows = session.query(sql, &[&node.as_i64(), &micros(lease), &given])?;
     Ok(Renewal::new(Tenure::Active, rows.iter().map(|row| JobId::from_i64(row.get(0))).collect()))
 }
@@ -370,13 +374,15 @@ pub(super) fn rescue(
         );
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let orphans = session.query(sql, &[&held.concat(), &nodes, &most])?;
-        let (mut moves, mut rescued) = (Moves::default(), Vec::new());
+        let (mut moves, mut rescued, mut following) = (Moves::default(), Vec::new(), Vec::new());
         for job in orphans.iter().map(rows::read) {
             let next = lost(&job, now);
+            following.extend(follow_ups(&job, &next, &[]).into_iter().map(|follow_up| (job.id, follow_up)));
             rescued.push(Rescued::new(job.id, job.owner.unwrap_or(NodeId::from_i64(0)), next.state));
             moves.push(&job, next);
         }
         moves.apply(session, now, true)?;
+        follow::accept(session, following, now)?;
         session.query(FORGET, &[&nodes])?;
         Ok(rescued)
     })

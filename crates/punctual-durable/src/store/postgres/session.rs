@@ -17,7 +17,7 @@ use super::low::Lows;
 use super::tls::Tls;
 use super::url::{Address, why};
 use crate::error::{Error, Result};
-use crate::job::{JobId, JobRecord};
+use crate::job::{JobId, JobRecord, NodeId};
 
 /// Where the server is and how to talk to it. Shared by all connections of a store.
 #[derive(Debug)]
@@ -65,6 +65,7 @@ const SET_UP: &str = "
 /// version has both.
 #[derive(Debug)]
 pub(super) struct Holding {
+    pub(super) node: NodeId,
     pub(super) place: String,
     pub(super) wrote: i64,
     pub(super) ids: HashSet<i64>,
@@ -224,7 +225,7 @@ fn told(what: &str, server: &Server, error: &postgres::Error) -> Error {
         return ours.with_source(why(error));
     };
     let code = database.code();
-    if code.code() == "PU001" {
+    if ["PU001", "PU003"].contains(&code.code()) {
         return Error::conflict(database.message());
     }
     if *code == SqlState::UNIQUE_VIOLATION {

@@ -145,6 +145,8 @@ CREATE PROCEDURE punctual.accept_one_and_ring(
     INOUT id bigint, INOUT version bigint, INOUT due bigint
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
+DECLARE
+    rang boolean;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     LOOP
@@ -161,8 +163,8 @@ BEGIN
             RETURNING j.id, j.version, j.due
         )
         SELECT n.id, n.version, n.due, CASE WHEN pg_notification_queue_usage() < 0.9 THEN
-            pg_notify('punctual', origin || 'n ' || in_lane || ' ' || n.id || ' ' || n.due || '|' || of_kind) END
-        INTO id, version, due FROM n;
+            pg_notify('punctual', origin || 'n ' || in_lane || ' ' || n.id || ' ' || n.due || '|' || of_kind) IS NULL END
+        INTO id, version, due, rang FROM n;
         EXIT WHEN FOUND;
         PERFORM punctual.line_of(in_queue, of_kind, in_lane);
     END LOOP;
@@ -271,7 +273,7 @@ $$;
 
 -- How many more jobs of a queue may be claimed.
 CREATE FUNCTION punctual.room(of_queue text, most bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT greatest(most - count(*), 0) FROM punctual.node n CROSS JOIN LATERAL unnest(n.held) h (id)
+    SELECT greatest(most - count(DISTINCT j.id), 0) FROM punctual.node n CROSS JOIN LATERAL unnest(n.held) h (id)
     JOIN punctual.job j ON j.id = h.id AND j.owner = n.id AND j.state = 1
     JOIN punctual.line l ON l.id = j.line
     WHERE l.queue = of_queue
