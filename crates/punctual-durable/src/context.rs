@@ -18,6 +18,11 @@ use crate::time::Timestamp;
 
 /// One attempt, as its handler sees it. Clones are cheap, and speak of the same attempt; when that is over they have no
 /// effect any more.
+///
+/// # Exactly once
+/// A handler may be called more than once for a job. What it writes to the database in which the job is kept can happen
+/// exactly once all the same, if it completes the job in the same transaction: with
+/// `complete_in` of `PostgresStore` or `SqliteStore`, or in any language with the SQL function `punctual.complete`.
 #[derive(Clone)]
 pub struct JobContext(Arc<Inner>);
 
@@ -41,6 +46,13 @@ impl JobContext {
 
     pub(crate) fn job(&self) -> &JobRecord {
         &self.0.job
+    }
+
+    /// Id, fence and owner, as stores keep them.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn holding(&self) -> (i64, i64, i64) {
+        let JobRecord { id, fence, owner, .. } = self.job();
+        (id.as_i64(), fence.as_i64(), owner.map_or(0, |owner| owner.as_i64()))
     }
 
     pub(crate) fn signal(&self) -> &Signal {

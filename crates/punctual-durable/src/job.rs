@@ -422,6 +422,10 @@ pub struct JobRecord {
     pub claimed: Option<Timestamp>,
     /// Whether its owner has been asked to give it up.
     pub cancel_requested: bool,
+    /// Whether its handler has completed it, in a transaction of its own that has been committed, and its node has not
+    /// reported that yet: see [`JobContext`](crate::JobContext#exactly-once). Whatever is reported, it will be done.
+    #[serde(default)]
+    pub completed: bool,
     /// When it was over.
     pub finished: Option<Timestamp>,
     /// Why it failed, was discarded or died, the last time; for one that is done, what kept its follow-ups from being
@@ -457,6 +461,7 @@ impl JobRecord {
             fence: Fence(0),
             claimed: None,
             cancel_requested: false,
+            completed: false,
             finished: None,
             note: None,
             series: None,

@@ -25,18 +25,26 @@
 //! ```
 //!
 //! `cargo run -p punctual-durable --example survive` shows it: kill the program whenever you like, and start it again.
-//! Further examples: `chain` (run B after A), `progress` (async handlers that tell how far they are), `grow_up` (move to
-//! another store).
+//! Further examples: `chain` (run B after A), `exactly_once` (money that is booked once, whatever is killed), `progress`
+//! (async handlers that tell how far they are), `grow_up` (move to another store).
+//!
+//! # Features
+//! `sqlite`, on by default; `postgres` (14 or later; not behind a pooler that gives each transaction another session);
+//! `testing`, the suite for stores of your own.
 //!
 //! # What is promised
 //! - A durable job that was acknowledged is started **at least once**, unless it is cancelled, or dead by its own
 //!   [limits](Limits) before.
 //! - At any moment at most one *lease holder* exists for a job; a holder that lost its lease cannot record an outcome.
 //! - Each job gets **exactly one** recorded outcome.
+//! - Effects that a handler writes to the same database, in a transaction in which it [completes](JobContext#exactly-once)
+//!   the job, happen **exactly once**.
 //! - [`OnLost::Fail`] with one attempt gives **at most once**.
 //! - Every occurrence of a [schedule](Client::schedule) happens once.
 //! - What [follows](NewJobBuilder::then) a job is accepted once, with its success, and not without it.
 //! - Never early, by the clock of the store.
+//!
+//! Jobs that are over are kept for a week ([`JobsBuilder::retain`]), dead ones until they are retried or purged.
 //!
 //! Handlers may thus be called more than once for a job, and should bear it: [`JobContext::id`] is the same each time,
 //! and [`JobContext::fence`] grows.

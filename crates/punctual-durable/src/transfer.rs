@@ -95,14 +95,24 @@ impl MovingJob {
     #[must_use]
     pub fn arrive(self, id: JobId, now: Timestamp) -> Self {
         let Self { mut record, mut failures, log } = self;
-        if record.state == JobState::Claimed {
+        if record.completed
+            && let Some(next) = NewJob::next_in(&record.then)
+        {
+            // It is done, and what comes is what follows it.
+            let (fence, unique) = (record.fence, next.unique.as_ref().map(|unique| unique.key.clone()));
+            record = JobRecord { fence, unique, ..JobRecord::accepted(id, next, now) };
+            failures.clear();
+        } else if record.state == JobState::Claimed {
             let next = lost(&record, now);
-            let error = next.failure.unwrap_or_default();
-            failures.push(Failure::new(record.fence, record.attempt, now, error.clone()));
-            (record.state, record.due, record.note) = (next.state, next.due, Some(error));
+            if let Some(error) = next.failure {
+                failures.push(Failure::new(record.fence, record.attempt, now, error.clone()));
+                record.note = Some(error);
+            }
+            (record.state, record.due) = (next.state, next.due);
             (record.attempt, record.crashes) = (next.attempt, next.crashes);
             record.finished = next.state.is_over().then_some(now);
         }
+        record.completed = false;
         (record.id, record.owner, record.parent, record.cancel_requested) = (id, None, None, false);
         record.version = record.version.clamp(1, MOST_VERSION);
         (record.attempt, record.crashes) = (record.attempt.min(MOST_COUNT), record.crashes.min(MOST_COUNT));

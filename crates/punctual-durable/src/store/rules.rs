@@ -74,9 +74,17 @@ impl Next {
 
 /// What a report does to the claimed `job`.
 ///
-/// A job that somebody has asked to be cancelled does not go back to wait: it is cancelled instead.
+/// A job that somebody has asked to be cancelled does not go back to wait: it is cancelled instead. One that is
+/// [completed](JobRecord::completed) is done, whatever else is said of it.
 #[must_use]
 pub fn settle(job: &JobRecord, verdict: &Verdict, now: Timestamp) -> Next {
+    if job.completed {
+        let done = Next::to(JobState::Done, job);
+        return match verdict {
+            Verdict::Retry { error, .. } | Verdict::Fail { error } => done.failed(error),
+            _ => done,
+        };
+    }
     let again = if job.cancel_requested { JobState::Cancelled } else { JobState::Scheduled };
     match verdict {
         Verdict::Done => Next::to(JobState::Done, job),
@@ -129,9 +137,12 @@ pub fn refusal(follow_up: &NewJob, why: Result<JobId, &Error>) -> String {
 /// What becomes of the claimed `job` when its node has died.
 ///
 /// The attempt does not count: it may not even have begun. The crash does, for it may be the job's own doing: a job
-/// that is lost again waits longer each time, and there is a limit.
+/// that is lost again waits longer each time, and there is a limit. One that is [completed](JobRecord::completed) is done.
 #[must_use]
 pub fn lost(job: &JobRecord, now: Timestamp) -> Next {
+    if job.completed {
+        return Next::to(JobState::Done, job);
+    }
     let crashes = job.crashes.saturating_add(1);
     let owner = job.owner.map_or_else(|| "nobody".to_owned(), |owner| format!("{owner:?}"));
     let error = format!("{owner} died while it held the job, for the {} time", ordinal(crashes));
@@ -200,6 +211,27 @@ mod tests {
         }
         assert_eq!(settle(&job, &Verdict::Done, NOW).state, JobState::Done);
         assert_eq!(lost(&job, NOW).state, JobState::Cancelled);
+    }
+
+    #[test]
+    fn what_is_completed_is_done_whatever_is_said_of_it() {
+        let fail = Verdict::Fail { error: "no".to_owned() };
+        let discard = Verdict::Discard { reason: "why".to_owned() };
+        let snooze = Verdict::Snooze { after: Duration::ZERO };
+        let at_most_once = Limits { max_attempts: 1, on_lost: OnLost::Fail, ..Limits::default() };
+        for cancel_requested in [false, true] {
+            let job = JobRecord { completed: true, cancel_requested, ..held(1, at_most_once) };
+            for verdict in
+                [&Verdict::Done, &retry(), &fail, &discard, &snooze, &Verdict::Release, &Verdict::Cancelled]
+            {
+                let next = settle(&job, verdict, NOW);
+                assert_eq!((next.state, next.attempt, next.crashes), (JobState::Done, 1, 0), "{verdict:?}");
+                let failed = matches!(verdict, Verdict::Retry { .. } | Verdict::Fail { .. });
+                assert_eq!(next.failure.as_deref(), failed.then_some("no"), "what went wrong is kept");
+            }
+            let next = lost(&job, NOW);
+            assert_eq!((next.state, next.crashes, next.failure), (JobState::Done, 0, None));
+        }
     }
 
     #[test]

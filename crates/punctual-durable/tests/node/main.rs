@@ -13,6 +13,8 @@ mod async_handlers;
 mod backfill;
 mod bad_input;
 mod chain;
+#[cfg(feature = "sqlite")]
+mod completing;
 mod early;
 mod failing;
 mod journal;

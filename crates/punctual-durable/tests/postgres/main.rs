@@ -2,6 +2,7 @@
 
 mod breaking;
 mod bursts;
+mod completing;
 mod connecting;
 mod holding;
 mod looking_back;

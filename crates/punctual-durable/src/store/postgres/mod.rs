@@ -69,6 +69,7 @@ use super::{
     Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, Peek, Peeked,
     QueueChange, QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Ticket,
 };
+use crate::context::JobContext;
 use crate::doctor::Finding;
 use crate::error::Result;
 use crate::job::{Due, Failure, JobId, JobRecord, NewJob, NodeId, StoreId, check_name};
@@ -86,6 +87,8 @@ const PATIENCE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_s
 
 /// Lines that are remembered.
 const MOST_LINES: usize = 10_000;
+
+const COMPLETE: &str = "SELECT punctual.complete($1, $2, $3)";
 
 /// Who enqueues something that is due within this time lets others know.
 const SOON: Duration = Duration::from_secs(1);
@@ -254,6 +257,57 @@ impl PostgresStore {
         };
         let rows = accept.await.map_err(|error| self.refused(error))?;
         Ok(columns.answers(&rows))
+    }
+
+    /// Completes a job in a transaction of its handler: once that is committed the job is done, and whatever else the
+    /// transaction did has happened **exactly once**. Whatever the handler answers after that, and whatever becomes of it
+    /// and its node, it is not called again.
+    ///
+    /// Call it last: until the transaction ends, whoever wants to cancel the job waits.
+    ///
+    /// ```no_run
+    /// # use punctual_durable::{Done, JobContext, Jobs, PostgresStore};
+    /// # use std::sync::Arc;
+    /// # let url = "postgres://localhost/shop";
+    /// let store = Arc::new(PostgresStore::open(url)?);
+    /// let jobs = Jobs::on(store.clone())
+    ///     .handle("book", move |sale: i64, cx: &JobContext| {
+    ///         let mut mine = postgres::Client::connect(url, postgres::NoTls)?;
+    ///         let mut transaction = mine.transaction()?;
+    ///         transaction.execute("UPDATE account SET balance = balance + 1 WHERE sale = $1", &[&sale])?;
+    ///         store.complete_in(&mut transaction, cx)?;
+    ///         transaction.commit()?; // both, or neither
+    ///         Ok(Done)
+    ///     })
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A [conflict](crate::Error::is_conflict) if somebody else holds the job by now, or it is over; or if the transaction
+    /// has failed before. It cannot be committed any more.
+    pub fn complete_in(&self, transaction: &mut postgres::Transaction<'_>, job: &JobContext) -> Result<()> {
+        let (id, fence, owner) = job.holding();
+        let completed = transaction.query(COMPLETE, &[&id, &fence, &owner]);
+        completed.map(drop).map_err(|error| self.not_completed(error))
+    }
+
+    /// As [`complete_in`](Self::complete_in), for the asynchronous driver.
+    ///
+    /// # Errors
+    /// As [`complete_in`](Self::complete_in).
+    pub async fn complete_in_async(
+        &self,
+        transaction: &mut tokio_postgres::Transaction<'_>,
+        job: &JobContext,
+    ) -> Result<()> {
+        let (id, fence, owner) = job.holding();
+        let completed = transaction.query(COMPLETE, &[&id, &fence, &owner]).await;
+        completed.map(drop).map_err(|error| self.not_completed(error))
+    }
+
+    fn not_completed(&self, error: postgres::Error) -> crate::error::Error {
+        Fault::from(error).tell("cannot complete a job in a transaction, as in", &self.server)
     }
 
     /// Lines that may not exist yet. If the transaction of a caller made one, all others who want it would wait until that

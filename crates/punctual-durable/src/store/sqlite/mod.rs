@@ -56,6 +56,7 @@ use super::{
     Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, Peek, Peeked,
     QueueChange, QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket,
 };
+use crate::context::JobContext;
 use crate::doctor::Finding;
 use crate::error::{Error, Result};
 use crate::job::{Due, Failure, Fence, JobId, JobRecord, NewJob, NodeId, StoreId, check_name};
@@ -163,17 +164,7 @@ impl SqliteStore {
     /// jobs is accepted then, and the transaction goes on.
     pub fn enqueue_in(&self, transaction: &Connection, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
         jobs.iter().try_for_each(NewJob::check)?;
-        let theirs = transaction.path().map(std::fs::canonicalize).and_then(std::result::Result::ok);
-        if theirs.as_deref() != Some(&*self.path) {
-            let theirs = transaction.path().unwrap_or("memory");
-            return Err(Error::invalid(format!(
-                "a connection to {theirs:?} is none to {}",
-                self.path.display()
-            )));
-        }
-        if transaction.is_autocommit() {
-            return Err(Error::invalid("the connection has no transaction open"));
-        }
+        self.check_transaction(transaction)?;
         let cannot = |error| failed("cannot write to", &self.path, error);
         transaction.execute_batch("SAVEPOINT punctual_enqueue").map_err(cannot)?;
         let write = Write { connection: transaction, path: &self.path, now: self.now() };
@@ -185,6 +176,70 @@ impl SqliteStore {
             transaction.execute_batch("RELEASE punctual_enqueue").map_err(cannot)?;
         }
         accepted
+    }
+
+    /// Completes a job in a transaction of its handler, on a connection of the caller's to the same file: once that is
+    /// committed the job is done, and whatever else the transaction did has happened **exactly once**. Whatever the handler
+    /// answers after that, and whatever becomes of it and its node, it is not called again.
+    ///
+    /// ```
+    /// # use punctual_durable::{Done, JobContext, Jobs, SqliteStore, Store};
+    /// # use std::{path::PathBuf, sync::Arc};
+    /// # let folder = std::env::temp_dir().join(format!("punctual-doc-once-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path: PathBuf = folder.join("shop.db");
+    /// let store = Arc::new(SqliteStore::open(&path)?);
+    /// let mine = rusqlite::Connection::open(&path)?;
+    /// mine.execute_batch("CREATE TABLE account (balance INTEGER); INSERT INTO account VALUES (0)")?;
+    /// let (file, completes) = (path.clone(), store.clone());
+    /// let jobs = Jobs::on(store)
+    ///     .handle("book", move |amount: i64, cx: &JobContext| {
+    ///         let mut mine = rusqlite::Connection::open(&file)?;
+    ///         let transaction = mine.transaction()?;
+    ///         transaction.execute("UPDATE account SET balance = balance + ?1", [amount])?;
+    ///         completes.complete_in(&transaction, cx)?;
+    ///         transaction.commit()?; // both, or neither
+    ///         Err("what happens now does not matter any more".into())
+    ///     })
+    ///     .start()?;
+    /// let id = jobs.enqueue(7_i64).send()?.id();
+    /// assert_eq!(jobs.outcome(id).join()?.state, punctual_durable::JobState::Done);
+    /// let balance: i64 = mine.query_row("SELECT balance FROM account", [], |row| row.get(0))?;
+    /// assert_eq!(balance, 7);
+    /// # drop((jobs, mine));
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A [conflict](Error::is_conflict) if somebody else holds the job by now, or it is over: then the transaction must not
+    /// be committed. Or if the connection is to another file or has no transaction open.
+    pub fn complete_in(&self, transaction: &Connection, job: &JobContext) -> Result<()> {
+        self.check_transaction(transaction)?;
+        let (id, fence, owner) = job.holding();
+        let sql =
+            "UPDATE punctual_job SET complete = ?2 WHERE id = ?1 AND fence = ?2 AND owner = ?3 AND state = 1";
+        let changed = transaction.execute(sql, (id, fence, owner));
+        match changed.map_err(|error| failed("cannot write to", &self.path, error))? {
+            0 => Err(Error::conflict(format!("job {id} is not held under fence {fence} any more"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it is one, on our file.
+    fn check_transaction(&self, transaction: &Connection) -> Result<()> {
+        let theirs = transaction.path().map(std::fs::canonicalize).and_then(std::result::Result::ok);
+        if theirs.as_deref() != Some(&*self.path) {
+            let theirs = transaction.path().unwrap_or("memory");
+            return Err(Error::invalid(format!(
+                "a connection to {theirs:?} is none to {}",
+                self.path.display()
+            )));
+        }
+        if transaction.is_autocommit() {
+            return Err(Error::invalid("the connection has no transaction open"));
+        }
+        Ok(())
     }
 
     fn write<T: Send + 'static>(

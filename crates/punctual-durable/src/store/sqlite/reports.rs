@@ -79,7 +79,12 @@ impl Write<'_> {
     }
 
     /// Accepts what follows a job that is done, and notes what came to nothing.
-    fn accept_follow_ups(&self, parent: JobId, jobs: &[NewJob], followed: &mut Vec<Ticket>) -> Result<()> {
+    pub(super) fn accept_follow_ups(
+        &self,
+        parent: JobId,
+        jobs: &[NewJob],
+        followed: &mut Vec<Ticket>,
+    ) -> Result<()> {
         let mut notes = Vec::new();
         for job in jobs {
             let origin = Origin { series: None, parent: Some(parent) };

@@ -15,9 +15,15 @@ use crate::store::Ticket;
 use crate::time::Timestamp;
 
 /// What [`read`] expects, from `punctual_job j JOIN punctual_line l ON l.id = j.line`.
-pub(super) const COLUMNS: &str = "j.id, l.queue, l.kind, l.lane, j.state, j.due, j.version, j.attempt, j.crashes, \
-     j.max_attempts, j.max_crashes, j.on_lost, j.timeout, j.uniq, j.created, j.owner, j.fence, j.claimed, j.cancel, \
-     j.finished, j.note, j.payload, j.series, j.nominal, j.parent, j.follow";
+macro_rules! columns {
+    () => {
+        "j.id, l.queue, l.kind, l.lane, j.state, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, \
+         j.on_lost, j.timeout, j.uniq, j.created, j.owner, j.fence, j.claimed, j.cancel, j.finished, j.note, j.payload, \
+         j.series, j.nominal, j.parent, j.follow, j.state = 1 AND j.complete IS j.fence"
+    };
+}
+
+pub(super) const COLUMNS: &str = columns!();
 
 pub(super) fn state_number(state: JobState) -> i64 {
     match state {
@@ -83,6 +89,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
         series: text(row.get_ref(22)?).zip(maybe_instant(row, 23)?),
         parent: maybe_int(row, 24)?.map(JobId::from_i64),
         then: text(row.get_ref(25)?).map(chain).unwrap_or_default(),
+        completed: int(row, 26)? != 0,
     })
 }
 
@@ -141,14 +148,15 @@ pub(super) fn text(value: ValueRef<'_>) -> Option<String> {
 
 /// The job of that id.
 pub(super) fn find(connection: &Connection, id: JobId) -> rusqlite::Result<Option<JobRecord>> {
-    const SQL: &str = "SELECT j.id, l.queue, l.kind, l.lane, j.state, j.due, j.version, j.attempt, j.crashes, \
-        j.max_attempts, j.max_crashes, j.on_lost, j.timeout, j.uniq, j.created, j.owner, j.fence, j.claimed, \
-        j.cancel, j.finished, j.note, j.payload, j.series, j.nominal, j.parent, j.follow \
-        FROM punctual_job j JOIN punctual_line l ON l.id = j.line WHERE j.id = ?1";
+    const SQL: &str = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM punctual_job j JOIN punctual_line l ON l.id = j.line WHERE j.id = ?1"
+    );
     connection.prepare_cached(SQL)?.query_row([id.as_i64()], read).optional()
 }
 
-/// The job of that id, whose line is known.
+/// The job of that id, which has just been claimed, and whose line is known.
 pub(super) fn find_in_line(
     connection: &Connection,
     id: JobId,
@@ -156,7 +164,7 @@ pub(super) fn find_in_line(
 ) -> rusqlite::Result<Option<JobRecord>> {
     const SQL: &str = "SELECT id, ?2, ?3, ?4, state, due, version, attempt, crashes, max_attempts, max_crashes, \
         on_lost, timeout, uniq, created, owner, fence, claimed, cancel, finished, note, payload, series, nominal, \
-        parent, follow FROM punctual_job WHERE id = ?1";
+        parent, follow, 0 FROM punctual_job WHERE id = ?1";
     let lane = i64::try_from(line.lane.index()).unwrap_or(0);
     let values = params![id.as_i64(), line.queue, line.kind, lane];
     connection.prepare_cached(SQL)?.query_row(values, read).optional()

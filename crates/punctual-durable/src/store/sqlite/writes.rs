@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::job::{Due, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict};
 use crate::lane::share;
 use crate::store::{
-    Cancelling, Enqueued, Exchange, Exchanged, Moved, QueueChange, Recorded, Rescued, Verdict, lost, settle,
+    Cancelling, Enqueued, Exchange, Exchanged, Moved, Next, QueueChange, Recorded, Rescued, Ticket, Verdict,
+    follow_ups, lost, settle,
 };
 use crate::time::Timestamp;
 
@@ -259,7 +260,7 @@ impl Write<'_> {
         let record = |report| self.record(node, report, &mut followed);
         let recorded = exchange.reports.iter().map(record).collect::<Result<Vec<Recorded>>>()?;
         if let Some(holding) = &exchange.disown {
-            self.sql(self.disown(node, holding))?;
+            self.disown(node, holding, &mut followed)?;
         }
         if !may_claim || (exchange.claims.is_empty() && exchange.sweep == 0) {
             let drained = exchange.sweep > 0 || !may_claim;
@@ -281,11 +282,19 @@ impl Write<'_> {
         jobs.filter(|job| job.as_ref().map_or(true, &wanted)).collect()
     }
 
-    fn disown(&self, node: NodeId, holding: &[JobId]) -> Sql<()> {
-        for job in self.claimed(|job| job.owner == Some(node) && !holding.contains(&job.id))? {
-            self.follow(&job, settle(&job, &Verdict::Release, self.now))?;
+    fn disown(&self, node: NodeId, holding: &[JobId], followed: &mut Vec<Ticket>) -> Result<()> {
+        let forgotten = |job: &JobRecord| job.owner == Some(node) && !holding.contains(&job.id);
+        for job in self.sql(self.claimed(forgotten))? {
+            self.follow_and_accept(&job, settle(&job, &Verdict::Release, self.now), followed)?;
         }
         Ok(())
+    }
+
+    /// Moves on a claimed job on which nobody reports; one that is completed is done.
+    fn follow_and_accept(&self, job: &JobRecord, next: Next, followed: &mut Vec<Ticket>) -> Result<()> {
+        let follow_ups = follow_ups(job, &next, &[]);
+        self.sql(self.follow(job, next))?;
+        self.accept_follow_ups(job.id, &follow_ups, followed)
     }
 
     fn claim_all(&self, node: NodeId, exchange: &Exchange) -> Sql<(Vec<JobRecord>, bool, bool)> {
@@ -339,7 +348,7 @@ impl Write<'_> {
             let next = lost(&job, self.now);
             let from = job.owner.unwrap_or(NodeId::from_i64(0));
             rescued.push(Rescued::new(job.id, from, next.state));
-            self.sql(self.follow(&job, next))?;
+            self.follow_and_accept(&job, next, &mut Vec::new())?;
             // A late report of the old owner must not pass for one that was heeded.
             let sql = "UPDATE punctual_job SET owner = NULL WHERE id = ?1";
             self.sql(self.connection.execute(sql, [job.id.as_i64()]))?;

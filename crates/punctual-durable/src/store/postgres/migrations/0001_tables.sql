@@ -49,6 +49,7 @@ CREATE TABLE punctual.job (
     fence        bigint NOT NULL DEFAULT 0,
     owner        bigint,
     claimed      bigint,
+    complete     bigint,                      -- the fence under which its handler has completed it
     cancel       boolean NOT NULL DEFAULT false, -- its owner has been asked to stop
     late         boolean NOT NULL DEFAULT false, -- it was due before it came to wait
     traces       boolean NOT NULL DEFAULT false, -- there may be failures, progress or a log of it

@@ -119,6 +119,18 @@ BEGIN
     RETURN accepted.id;
 END $$;
 
+-- Completes a job in the transaction of its handler: from its commit on it is done, whatever becomes of the handler or its
+-- node. If somebody else has it by now, that is error PU003, and the transaction comes to nothing.
+CREATE FUNCTION punctual.complete(job_id bigint, its_fence bigint, its_owner bigint DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE punctual.job j SET complete = its_fence
+    WHERE j.id = job_id AND j.fence = its_fence AND j.state = 1 AND j.owner = coalesce(its_owner, j.owner);
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'job % is not held under fence % any more', job_id, its_fence USING ERRCODE = 'PU003';
+    END IF;
+END $$;
+
 -- Jobs that are to be cancelled when this transaction commits: while it lasts, nobody who holds one must wait for it.
 CREATE TABLE punctual.cancelling (
     job bigint NOT NULL

@@ -43,6 +43,7 @@ CREATE TABLE punctual_job (
     owner        INTEGER,
     fence        INTEGER NOT NULL,
     claimed      INTEGER,
+    complete     INTEGER,          -- the fence under which its handler has completed it
     cancel       INTEGER NOT NULL, -- 1 if its owner has been asked to stop
     finished     INTEGER,
     note         TEXT,

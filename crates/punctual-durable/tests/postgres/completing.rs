@@ -1,0 +1,129 @@
+//! Jobs that handlers complete in transactions of their own: what these did has happened exactly once.
+
+use std::sync::Arc;
+
+use punctual::ManualClock;
+use punctual_durable::{
+    Backoff, Done, Exchange, Filter, JobContext, JobError, JobId, JobState, Jobs, KindOptions, NewJob,
+    Outcome, PostgresStore, Store,
+};
+
+use crate::{Database, Hand, LEASE, kinds, work};
+
+fn booked(database: &Database) -> i64 {
+    database.client().query_one("SELECT count(*) FROM booked", &[]).unwrap().get(0)
+}
+
+#[test]
+fn a_job_that_is_completed_is_done_whatever_the_handler_answers() {
+    let database = Database::new();
+    let store = database.open();
+    database.client().batch_execute("CREATE TABLE booked (job bigint)").unwrap();
+    let (url, completes) = (database.url.clone(), Arc::clone(&store));
+    let handler = move |how: String, cx: &JobContext| -> Result<Outcome, JobError> {
+        let mut mine = postgres::Client::connect(&url, postgres::NoTls)?;
+        let mut transaction = mine.transaction()?;
+        transaction.execute("INSERT INTO booked VALUES ($1)", &[&cx.id().as_i64()])?;
+        completes.complete_in(&mut transaction, cx)?;
+        if how == "rolls back" && cx.attempt() == 1 {
+            return Err("no".into());
+        }
+        transaction.commit()?;
+        match how.as_str() {
+            "fails" => Err("too late".into()),
+            "panics" => panic!("too late"),
+            "snoozes" => Ok(Outcome::Snooze(LEASE)),
+            _ => Ok(Done),
+        }
+    };
+    let options = KindOptions::new().backoff(Backoff::fixed(std::time::Duration::from_millis(1)));
+    let jobs = Jobs::on(store).handle_with("book", options, handler).start().unwrap();
+    let ways = ["is done", "fails", "panics", "snoozes", "rolls back"];
+    let ids: Vec<JobId> = ways.iter().map(|how| jobs.enqueue(how.to_string()).send().unwrap().id()).collect();
+    for (id, how) in ids.iter().zip(ways) {
+        let job = jobs.outcome(*id).join().unwrap();
+        let attempts = if how == "rolls back" { 2 } else { 1 };
+        assert_eq!((job.state, job.attempt), (JobState::Done, attempts), "{how}");
+    }
+    assert_eq!(booked(&database), ways.len() as i64);
+    jobs.shutdown(LEASE).unwrap();
+}
+
+/// From SQL, as any language may; the node dies between the commit and its report.
+#[test]
+fn what_was_completed_by_a_dead_node_is_done_and_followed() {
+    for gone in ["killed", "disowned"] {
+        let (database, clock) = (Database::new(), ManualClock::new());
+        let open = || Arc::new(PostgresStore::open_with_time(&database.url, clock.clone()).unwrap());
+        let hand = Hand::on(open());
+        let jobs = vec![work().then(NewJob::new("tell", "2")), work()];
+        let ids: Vec<JobId> = hand.store.enqueue(jobs).unwrap().iter().map(|job| job.id()).collect();
+        let claimed = hand.sweep(9).claimed;
+        let mut mine = database.client();
+        let complete = "SELECT punctual.complete($1, $2)";
+        let (id, fence) = (claimed[0].id.as_i64(), claimed[0].fence.as_i64());
+        mine.execute(complete, &[&id, &fence]).unwrap();
+        assert!(hand.store.job(ids[0]).unwrap().unwrap().completed);
+        if gone == "killed" {
+            clock.advance(LEASE);
+            let heir = Hand::on(open());
+            let rescued = heir.store.rescue(heir.id, 9).unwrap();
+            let states: Vec<JobState> = rescued.iter().map(|rescued| rescued.state).collect();
+            assert_eq!(states, [JobState::Done, JobState::Scheduled]);
+        } else {
+            let exchange = Exchange::new(kinds()).disown_all_but(vec![]);
+            assert_eq!(hand.store.exchange(hand.id, exchange).unwrap().followed.len(), 1);
+        }
+        let [first, second] = [ids[0], ids[1]].map(|id| hand.store.job(id).unwrap().unwrap());
+        assert_eq!((first.state, first.crashes, first.completed), (JobState::Done, 0, false), "{gone}");
+        assert_eq!(second.state, JobState::Scheduled, "{gone}: the other is run again");
+        let next = hand.store.find(&Filter::new().parent(ids[0])).unwrap();
+        assert_eq!((next.len(), next[0].kind.as_str()), (1, "tell"), "{gone}");
+
+        // What somebody else has by now cannot be completed, and the transaction comes to nothing.
+        let (id, fence) = (claimed[1].id.as_i64(), claimed[1].fence.as_i64());
+        mine.batch_execute("CREATE TABLE booked (job bigint)").unwrap();
+        let mut transaction = mine.transaction().unwrap();
+        transaction.execute("INSERT INTO booked VALUES (1)", &[]).unwrap();
+        let error = transaction.execute(complete, &[&id, &fence]).unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "PU003");
+        let _ = transaction.commit();
+        assert_eq!(booked(&database), 0);
+    }
+}
+
+#[test]
+fn an_attempt_that_has_been_superseded_cannot_complete_its_job() {
+    let database = Database::new();
+    let store = database.open();
+    let (url, completes) = (database.url.clone(), Arc::clone(&store));
+    let (sender, errors) = std::sync::mpsc::channel();
+    let handler = move |_: u32, cx: JobContext| {
+        let (url, completes, sender) = (url.clone(), Arc::clone(&completes), sender.clone());
+        async move {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let (mut mine, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
+                tokio::spawn(connection);
+                let by = |number: i64| format!("UPDATE punctual.job SET owner = owner + {number}");
+                // Somebody else has it by now.
+                mine.batch_execute(&by(1)).await?;
+                let mut transaction = mine.transaction().await?;
+                let error = completes.complete_in_async(&mut transaction, &cx).await.unwrap_err();
+                sender.send((error.is_conflict(), error.to_string()))?;
+                transaction.rollback().await?;
+                mine.batch_execute(&by(-1)).await?;
+                let mut transaction = mine.transaction().await?;
+                completes.complete_in_async(&mut transaction, &cx).await?;
+                transaction.commit().await?;
+                Err("it is done".into())
+            })
+        }
+    };
+    let jobs = Jobs::on(store).handle_async("book", handler).start().unwrap();
+    let id = jobs.enqueue(1_u32).send().unwrap().id();
+    assert_eq!(jobs.outcome(id).join().unwrap().state, JobState::Done);
+    let (conflict, text) = errors.try_recv().unwrap();
+    assert!(conflict && text.starts_with(&format!("job {id} is not held under fence ")), "{text}");
+    jobs.shutdown(LEASE).unwrap();
+}
