@@ -3,7 +3,8 @@
 //! The test starts itself again as other processes (`program.rs`), each with a node on a shared store. They tell what they
 //! do in a side log that knows nothing of the store (`side_log.rs`). When all is over, a checker (`checker.rs`) compares
 //! the two: nothing acknowledged is lost, everything has one outcome, nothing was early, no stale report was believed,
-//! every occurrence of a schedule happened once, and what was to follow a job followed it, once and not before.
+//! every occurrence of a schedule happened once, and what was to follow a job followed it, once and not before. What handlers
+//! write to the database of the jobs, in transactions in which they complete them, happened exactly once (`books.rs`).
 //!
 //! | Fault | File |
 //! |---|---|
@@ -20,6 +21,7 @@
 //! of kills at random, and each test prints what it has seen.
 #![cfg(all(feature = "sqlite", feature = "postgres", unix))]
 
+mod books;
 mod checker;
 #[path = "../folder/mod.rs"]
 mod folder;

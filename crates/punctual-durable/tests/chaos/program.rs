@@ -24,6 +24,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use crate::PATIENCE;
+use crate::books::Clerk;
 use crate::fuse::{Fuse, Fused, Point};
 use crate::place::Place;
 use crate::shift::{Shift, TrueTime};
@@ -68,6 +69,8 @@ pub(crate) enum Act {
     Spawn,
     /// Asks for a job to follow when it is done.
     Then,
+    /// Writes a row in the transaction in which it completes the job, and then, half of the time, fails.
+    Book,
     /// Waits for `go`.
     Hold,
     /// Kills its process.
@@ -119,13 +122,15 @@ pub(crate) fn run(orders: &Orders) {
     let handler = {
         let (lies, shifted) = (orders.lies, orders.shift.is_some());
         let (gate, clock) = (Arc::clone(&gate), clock.clone());
+        let clerk = Clerk::new(&orders.place);
         move |job: Work, cx: &JobContext| {
             let shown: &dyn TimeSource = match (lies, shifted) {
                 (true, _) => &SystemTimeSource::default(),
                 (false, true) => &TrueTime,
                 (false, false) => &clock,
             };
-            handle(job, cx, &log, shown, &fuse, &gate)
+            let run = Run::of(cx, shown);
+            handle(job, cx, &log, run, &fuse, &gate, &clerk)
         }
     };
     let options = KindOptions::new()
@@ -153,11 +158,11 @@ fn handle(
     job: Work,
     cx: &JobContext,
     log: &SideLog,
-    clock: &dyn TimeSource,
+    run: Run,
     fuse: &Fuse,
     gate: &Gate,
+    clerk: &Clerk,
 ) -> Result<Outcome, JobError> {
-    let run = Run::of(cx, clock);
     log.write(&Entry::Started(run));
     fuse.pass(Point::BeforeEffect);
     match job.act {
@@ -172,11 +177,14 @@ fn handle(
             log.write(&Entry::accepted(next.id()));
         }
         Act::Then => cx.then(cx.client().enqueue(Work { act: Act::Plain }))?,
-        Act::Plain => {}
+        Act::Plain | Act::Book => {}
     }
     log.write(&Entry::Effect(run));
+    if job.act == Act::Book {
+        clerk.book(cx)?;
+    }
     fuse.pass(Point::AfterEffect);
-    Ok(Done)
+    if job.act == Act::Book && fastrand::bool() { Err("it is done all the same".into()) } else { Ok(Done) }
 }
 
 /// To the checker first: the parent may kill us for what it hears.

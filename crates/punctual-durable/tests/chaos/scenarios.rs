@@ -12,6 +12,7 @@ use crate::{cycles, tell};
 /// of each.
 pub(crate) fn kills_at_random(mut world: World, count: usize) {
     world.start_series();
+    world.start_books();
     let mut nodes: Vec<Node> = (0..count).map(|_| world.spawn()).collect();
     let mut kills = 0;
     for cycle in 0..cycles() {
@@ -34,6 +35,7 @@ pub(crate) fn kills_at_random(mut world: World, count: usize) {
 /// A node that dies at each point, the first, second … time it comes by.
 pub(crate) fn deaths_between_steps(mut world: World, times: u32) {
     world.start_series();
+    world.start_books();
     for point in POINTS {
         for nth in 1..=times {
             world.enqueue_some(10);

@@ -14,6 +14,7 @@ use punctual_durable::{
 use punctual_testbed::Postgres;
 
 use crate::PATIENCE;
+use crate::books::Books;
 use crate::checker::{self, Evidence, Leave, Row, Seen, Series, Violation};
 use crate::folder::Folder;
 use crate::fuse::Point;
@@ -40,6 +41,8 @@ pub(crate) struct World {
     lines: Receiver<String>,
     pub(crate) sender: Sender<String>,
     series_start: Option<i64>,
+    /// What must happen exactly once, if it has begun.
+    books: Option<Books>,
 }
 
 impl World {
@@ -66,7 +69,7 @@ impl World {
         let (store, log) = (place.open().unwrap(), SideLog::open(&folder.file("side.log")));
         let (sender, lines) = channel();
         let (leave, lease, poll) = (Leave::default(), Duration::from_secs(2), Duration::from_millis(5));
-        Self { folder, place, store, leave, lease, poll, log, lines, sender, series_start: None }
+        Self { folder, place, store, leave, lease, poll, log, lines, sender, series_start: None, books: None }
     }
 
     pub(crate) fn orders(&self) -> Orders {
@@ -134,8 +137,10 @@ impl World {
 
     /// Jobs due within 20 ms, some of which enqueue others, and some of which others follow.
     pub(crate) fn enqueue_some(&self, count: usize) {
+        let books = |n: usize| n % 7 == 2 && self.books.is_some();
         let job = |n: usize| {
             let job = match n % 7 {
+                _ if books(n) => Self::job(Act::Book),
                 1 => Self::job(Act::Then),
                 3 => Self::job(Act::Spawn),
                 5 => Self::chain(),
@@ -143,7 +148,15 @@ impl World {
             };
             job.due(Due::After(Duration::from_millis(fastrand::u64(..20))))
         };
-        self.enqueue((0..count).map(job).collect());
+        let ids = self.enqueue((0..count).map(job).collect());
+        if let Some(open) = &self.books {
+            open.expect(ids.into_iter().enumerate().filter(|(n, _)| books(*n)).map(|(_, id)| id));
+        }
+    }
+
+    /// From now on some of the jobs book.
+    pub(crate) fn start_books(&mut self) {
+        self.books = Some(Books::open(&self.place));
     }
 
     /// Something that happens every few milliseconds, each time once and with what follows it, however long nobody was
@@ -283,6 +296,9 @@ impl World {
     /// Fails with everything that is wrong.
     #[track_caller]
     pub(crate) fn verdict(&self) -> Seen {
+        if let Some(books) = &self.books {
+            println!("chaos: {} effects, each exactly once", books.audit());
+        }
         self.judge().unwrap_or_else(|wrong| {
             let lines: Vec<String> = wrong.iter().map(ToString::to_string).collect();
             panic!("{} violations:\n{}", lines.len(), lines.join("\n"))
