@@ -1,7 +1,7 @@
 //! How do I limit the time of something, when the limit is usually not needed?
 //!
-//! Scheduling and cancelling costs well under a microsecond, and a cancelled task is gone at once: no entry in a
-//! queue, nothing captured. So a million limits a second leak nothing.
+//! Scheduling and cancelling costs well under a microsecond, and of a cancelled task nothing is left: what it captured is
+//! dropped at once, and its entry in the queue goes with the next few. So a million limits a second leak nothing.
 
 use punctual::{Executor, TaskContext};
 use std::error::Error;

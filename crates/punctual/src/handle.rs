@@ -316,7 +316,7 @@ impl<T> TaskHandle<T> {
 
     /// Cancels the task; false if it is over.
     ///
-    /// A task that waits never runs, leaves the queue at once, and what it captured has been dropped when this
+    /// A task that waits never runs, nobody finds it in the queue any more, and what it captured has been dropped when this
     /// returns. A body that runs goes on to its end, undisturbed; its value is dropped. Either way whoever
     /// waits for the task is released now.
     pub fn cancel(&self) -> bool {

@@ -32,13 +32,13 @@
 //!   run, with the same builder; [`run_on`] lets a [`Runtime`] of your own do the polling. [`Sleep`], [`Scheduler::timeout`] and [`Interval`] are timers to
 //!   await, under any runtime or none.
 //! - [`CompletionQueue`], [`FutureTask`], [`DelayQueue`] and [`Timer`] complete the family.
-//! - [`Clock`] is where time comes from: [`SystemClock`], or [`ManualClock`] in tests that do not sleep.
+//! - [`Clock`] is where time comes from: [`SystemClock`], `BootClock` on Linux, or [`ManualClock`] in tests that do not sleep.
 //! - `Cron` and `CronSchedule` (feature `cron`, on by default) know when it is nine o'clock in Berlin.
 //! - [`Observer`], [`Decorator`] and [`Spawner`] are the places for code of your own.
 //! - [`Stats`] and [`Lateness`] are the numbers.
 //!
 //! # Features
-//! Off by default, and free when off.
+//! `cron` is on by default; these are off, and free when off.
 //! - `tracing`: `TracingObserver`, a span for every run and an event for every failure.
 //! - `metrics`: `MetricsObserver`, runs, lateness and failures through the `metrics` facade.
 //!
