@@ -10,7 +10,8 @@
 //! tasks of the user, and come too late whenever every thread is busy, perhaps with the very work that takes too
 //! long. From its first limit on a pool has a second one, [`Limits`], whose single thread does nothing else. It
 //! shares clock and spawner with the first, goes when it has been idle for a while, and is stopped when the first
-//! has run dry: what was drained from a pool has no limit any more.
+//! has run dry: what was drained from a pool has no limit any more. A fallback that runs then goes on, after the first
+//! pool has terminated; whoever waits for the end of that waits for the second one, too, but no longer than it means to.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use punctual_engine::{ShutdownPolicy, Tick};
 
 use crate::context;
-use crate::error::{Panic, RejectReason, Rejected, TaskError};
+use crate::error::{Interrupted, Panic, RejectReason, Rejected, TaskError};
 use crate::handle::{CancelOnDrop, TaskHandle};
 use crate::observe::{Observer, Place};
 use crate::policy::{OnCancel, OnDrop, Rejection};
@@ -93,11 +94,10 @@ impl Limits {
         pool.discard_all(running);
     }
 
-    /// Waits until the thread of [closed](Self::close) limits is gone.
-    pub(crate) fn join(&self) {
-        if let Some(limits) = self.pool() {
-            let _ = limits.pool().await_termination(None, false);
-        }
+    /// Waits until the thread of [closed](Self::close) limits is gone, as [`Pool::await_end`] does: a fallback takes as
+    /// long as it likes.
+    pub(crate) fn join(&self, deadline: Option<Tick>, heed: bool) -> Result<bool, Interrupted> {
+        self.pool().map_or(Ok(true), |limits| limits.pool().await_end(deadline, heed))
     }
 
     /// Whether the calling thread is the one for these limits.

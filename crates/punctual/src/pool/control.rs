@@ -123,8 +123,8 @@ impl Pool {
         }
     }
 
-    /// Waits for termination, at most `timeout`; false if the time was over first. `heed` says whether an
-    /// interrupt of the calling task ends the wait.
+    /// Waits for termination and for the threads, at most `timeout`; false if the time was over first. `heed` says
+    /// whether an interrupt of the calling task ends the wait.
     pub(crate) fn await_termination(
         &self,
         timeout: Option<Duration>,
@@ -135,7 +135,12 @@ impl Pool {
             return Ok(false);
         }
         // The end of time does not come, not even for a clock that stands there.
-        let deadline = Some(deadline).filter(|deadline| *deadline < Tick::MAX);
+        self.await_end(Some(deadline).filter(|deadline| *deadline < Tick::MAX), heed)
+    }
+
+    /// [`await_termination`](Self::await_termination), for a thread that may: first for this pool, and in what is left
+    /// of the time for its limits, which may still be running a fallback.
+    pub(crate) fn await_end(&self, deadline: Option<Tick>, heed: bool) -> Result<bool, Interrupted> {
         let wait = Wait::begin();
         let mut listening = false;
         let terminated = loop {
@@ -163,7 +168,7 @@ impl Pool {
         drop(wait);
         if terminated == Ok(true) {
             self.join_threads();
-            self.limits.join();
+            return self.limits.join(deadline, heed);
         }
         terminated
     }

@@ -98,7 +98,8 @@ impl Scheduler {
         self.is_shutdown() && !self.is_terminated()
     }
 
-    /// Whether no task and no worker is left, for ever.
+    /// Whether no task and no worker is left, for ever. The fallback of a task that has ended may still run:
+    /// [`await_termination`](Self::await_termination) waits for it.
     #[must_use]
     pub fn is_terminated(&self) -> bool {
         self.run_state() == RunState::Terminated

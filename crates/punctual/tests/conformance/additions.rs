@@ -11,7 +11,9 @@ use punctual::{
     Spawner, TaskContext, TaskError, TaskHandle, TaskInfo, TaskState, Tick, WaitError, WorkerThread,
 };
 
-use crate::support::{Counter, Gate, HOUR, Log, Probe, STEP, block_worker, elapsed, finish, manual};
+use crate::support::{
+    Counter, Gate, HOUR, Log, PATIENCE, Probe, STEP, block_worker, elapsed, eventually, finish, manual,
+};
 
 const NANO: Duration = Duration::from_nanos(1);
 
@@ -502,6 +504,66 @@ fn a_fallback_does_not_wait_for_its_own_pool() {
     assert!(matches!(verdict.recv().unwrap(), Err(WaitError::WouldDeadlock)));
     late.join().unwrap();
     assert!(pool.await_termination(Duration::MAX));
+}
+
+/// NX-021: the pool may be over while a fallback still runs. Whoever waits for its threads then waits no longer than it
+/// means to, stops when it is interrupted, and is told when the fallback has ended; the fallback itself never sees it.
+#[test]
+fn waiting_for_a_fallback_that_outlives_its_pool_is_bounded() {
+    let (pool, clock) = manual(1);
+    let (other, _other_clock) = manual(1);
+    let (body, fallback, ended) = (Gate::new(), Gate::new(), Counter::new());
+    let (inner, held, count, (told, verdict)) =
+        (pool.clone(), fallback.clone(), ended.clone(), mpsc::channel());
+    let substitute = move || {
+        held.pass();
+        told.send(inner.await_termination(Duration::ZERO)).unwrap();
+        count.hit();
+    };
+    let inside = body.clone();
+    let work = pool.submit_with_fallback(STEP, move || inside.pass(), substitute).unwrap();
+    body.await_arrivals(1);
+    clock.jump(STEP);
+    fallback.await_arrivals(1);
+    body.open();
+    work.join().unwrap();
+    pool.shutdown();
+    eventually("the pool is over", || pool.is_terminated());
+
+    // In threads of their own: whoever waits for ever fails the test, and does not hang it.
+    let wait = |timeout| {
+        let (pool, (sender, receiver)) = (pool.clone(), mpsc::channel());
+        thread::spawn(move || sender.send(pool.await_termination(timeout)).unwrap());
+        receiver
+    };
+    assert_eq!(wait(Duration::ZERO).recv_timeout(PATIENCE), Ok(false));
+    let timed = wait(STEP);
+    let mut result = Err(mpsc::TryRecvError::Empty);
+    eventually("the time is over", || {
+        clock.jump(STEP);
+        result = timed.try_recv();
+        result.is_ok()
+    });
+    assert_eq!(result, Ok(false));
+
+    let (begun, (sender, receiver), outer) = (Gate::new(), mpsc::channel(), pool.clone());
+    begun.open();
+    let arrives = begun.clone();
+    let waiter = other.submit(move || {
+        arrives.pass();
+        sender.send(outer.await_termination(Duration::MAX)).unwrap();
+    });
+    begun.await_arrivals(1);
+    assert!(waiter.unwrap().interrupt());
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(false));
+
+    let to_the_end = wait(Duration::MAX);
+    assert_eq!((to_the_end.try_recv(), ended.get()), (Err(mpsc::TryRecvError::Empty), 0));
+    fallback.open();
+    assert_eq!((to_the_end.recv_timeout(PATIENCE), ended.get()), (Ok(true), 1));
+    assert_eq!(verdict.recv(), Ok(false), "it is one of the pool's own");
+    assert!(pool.await_termination(Duration::ZERO));
+    finish(&other);
 }
 
 /// Has threads for everything but limits, until it is told otherwise.
