@@ -7,8 +7,9 @@
 //!
 //! # Invariants (guarded by the pool's lock)
 //! 1. While `on`, every queued task with a priority is in the index, under the deadline it is queued for.
-//! 2. The index holds keys and no tasks. A key goes stale when its task leaves the queue in another way; such entries go
-//!    when they are met, or when they are more than the others.
+//! 2. The index holds keys and no tasks. A key goes stale when its task leaves the queue; such entries go when they are
+//!    met, or when they are more than the others. A head start goes with its last entry, so one that is computed anew
+//!    for each task costs nothing when the task is gone.
 //!
 //! # Cost
 //! Nothing until the first task with a priority comes. From then on a comparison for each head start and task taken,
@@ -75,11 +76,12 @@ impl Priorities {
     /// The due task that ranks first, with its rank.
     fn first(&mut self, now: Tick, queue: &TimerQueue<TaskRef>) -> Option<(i128, Place)> {
         let mut best: Option<(i128, Place)> = None;
-        for (priority, places) in &mut self.levels {
+        let len = &mut self.len;
+        self.levels.retain(|priority, places| {
             while let Some(place) = places.first().copied().filter(|place| place.deadline <= now) {
                 if !queue.contains(place.key()) {
                     places.pop_first();
-                    self.len -= 1;
+                    *len -= 1;
                     continue;
                 }
                 let ranked = (priority.rank(place.deadline), place);
@@ -88,7 +90,8 @@ impl Priorities {
                 }
                 break;
             }
-        }
+            !places.is_empty()
+        });
         best
     }
 }
@@ -129,6 +132,20 @@ mod tests {
 
     use super::{Priority, TOLERATED};
     use crate::{Executor, ManualClock};
+
+    /// A head start that is computed for each task is seldom met again: whoever takes a task looks at all there are.
+    #[test]
+    fn the_index_forgets_head_starts_that_nobody_has_any_more() {
+        let pool = Executor::builder().clock(ManualClock::new()).build().unwrap();
+        for nanos in 1..=10_000 {
+            let task = pool.task(|| ()).priority(Priority::ahead(Duration::from_nanos(nanos)));
+            task.start().unwrap().join().unwrap();
+            let core = pool.pool().core.lock();
+            assert!(core.priorities.levels.len() <= 2, "the last, and the one before it");
+            assert!(core.priorities.len <= 2);
+        }
+        pool.close().unwrap();
+    }
 
     /// A timeout that usually does not happen, with a priority: a million of them must not pile up.
     #[test]
