@@ -82,7 +82,7 @@ impl Pool {
     /// To be called whenever the queue may have become empty, or the state has changed: releases whoever waits
     /// for nothing any more, and ends the pool if that was the last of it.
     pub(super) fn after_removal(&self, mut core: impl DerefMut<Target = Core>) {
-        let wake = if core.releases_the_idle() { core.waiting.call_all() } else { Vec::new() };
+        let wake = core.release();
         let over = core.begin_tidying();
         drop(core);
         wake_all(&wake);
@@ -264,7 +264,7 @@ fn wake_all(parkers: &[Arc<Parker>]) {
 mod tests {
     use std::time::Duration;
 
-    use crate::{Executor, ManualClock, OnCancel};
+    use crate::{Executor, ManualClock, OnCancel, Steered, TaskContext, TaskHandle};
 
     const KEEP_ALIVE: Duration = Duration::from_secs(3);
     const HOUR: Duration = Duration::from_secs(3600);
@@ -293,23 +293,61 @@ mod tests {
         }
     }
 
-    /// The last worker is told by the one that leaves before it.
-    #[test]
-    fn the_last_thread_goes_when_the_others_have_gone() {
-        let clock = ManualClock::new();
+    /// A pool of two threads that may go, and two tasks: the first thread came alone, is kept for the tasks and waits for
+    /// the first of them; the second waits for being called, or for the end of its time.
+    fn kept_and_follower(clock: &ManualClock) -> (Executor, [TaskHandle<()>; 2]) {
         let builder = Executor::builder().core_threads(2).core_threads_time_out().keep_alive(KEEP_ALIVE);
         let pool = builder.clock(clock.clone()).build().unwrap();
-        let first = pool.schedule(HOUR, || ()).unwrap();
-        clock.wait_until_idle();
-        let second = pool.schedule(2 * HOUR, || ()).unwrap();
-        clock.wait_until_idle();
-        assert!(second.cancel() && first.cancel());
+        let tasks = [HOUR, 2 * HOUR].map(|delay| {
+            let task = pool.schedule(delay, || _ = TaskContext::current().sleep(10 * HOUR)).unwrap();
+            clock.wait_until_idle();
+            task
+        });
         assert_eq!(pool.stats().pool_size, 2);
-        // The one that was kept for the tasks is told when the other goes, and has its own time from then on.
+        (pool, tasks)
+    }
+
+    #[test]
+    fn all_threads_go_when_what_they_waited_for_was_cancelled() {
+        let clock = ManualClock::new();
+        let (pool, tasks) = kept_and_follower(&clock);
+        clock.advance(KEEP_ALIVE / 3);
+        assert!(tasks.iter().rev().all(TaskHandle::cancel));
+        clock.advance(KEEP_ALIVE - KEEP_ALIVE / 3);
+        assert_eq!(pool.stats().pool_size, 1, "the one that was kept has its own time from then on");
+        clock.advance(KEEP_ALIVE / 3);
+        assert_eq!(pool.stats().pool_size, 0);
+        pool.close().unwrap();
+    }
+
+    /// A worker that was kept for what is queued waited for a deadline that was dead, as long as the other had work.
+    #[test]
+    fn a_thread_that_was_kept_goes_while_another_is_busy() {
+        let clock = ManualClock::new();
+        let (pool, tasks) = kept_and_follower(&clock);
+        let busy = pool.submit(|| _ = TaskContext::current().sleep(10 * HOUR)).unwrap();
+        clock.wait_until_idle();
+        assert!(tasks.iter().all(TaskHandle::cancel));
+        clock.advance(KEEP_ALIVE - Duration::from_nanos(1));
+        assert_eq!(pool.stats().pool_size, 2, "not before its time");
+        clock.advance(Duration::from_nanos(1));
+        assert_eq!((pool.stats().pool_size, pool.stats().active), (1, 1));
+        assert!(busy.interrupt());
+        pool.close().unwrap();
+    }
+
+    /// The same when the last task does not leave the queue for nothing, but is taken by the other.
+    #[test]
+    fn a_thread_that_was_kept_goes_when_another_has_taken_the_last_task() {
+        let clock = ManualClock::new();
+        let (pool, [first, second]) = kept_and_follower(&clock);
+        assert!(second.cancel());
+        assert_eq!(first.trigger_now(), Steered::Now);
+        clock.wait_until_idle();
+        assert_eq!((pool.stats().pool_size, pool.stats().active, pool.stats().queued), (2, 1, 0));
         clock.advance(KEEP_ALIVE);
         assert_eq!(pool.stats().pool_size, 1);
-        clock.advance(KEEP_ALIVE);
-        assert_eq!(pool.stats().pool_size, 0);
+        assert!(first.interrupt());
         pool.close().unwrap();
     }
 }

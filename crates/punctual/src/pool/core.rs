@@ -372,15 +372,19 @@ impl Core {
             return Step::Leave;
         }
         let lead = next.filter(|next| self.waiting.leads(*next));
-        let kept = expiry.is_none() && self.has_surplus();
-        Step::Wait { until: lead.into_iter().chain(expiry).min(), kept }
+        Step::Wait { until: lead.into_iter().chain(expiry).min(), kept: self.keeps_the_last() }
     }
 
-    /// When a worker that is idle since then may go. The last one stays while anything is queued, also if
-    /// another is on its way.
+    /// When a worker that is idle since then may go.
     fn expiry(&self, idle_since: Tick) -> Option<Tick> {
-        let dispensable = self.arrived() > 1 || self.queue.is_empty();
-        (dispensable && self.has_surplus()).then(|| idle_since.after(self.sizes.keep_alive))
+        let may_go = self.has_surplus() && !self.keeps_the_last();
+        may_go.then(|| idle_since.after(self.sizes.keep_alive))
+    }
+
+    /// Whether a worker that comes to wait may not go because it is the last, and something is queued. It is so also if
+    /// another is on its way.
+    fn keeps_the_last(&self) -> bool {
+        self.has_surplus() && self.arrived() <= 1 && !self.queue.is_empty()
     }
 
     /// Whether there are workers that may go when they have been idle for long enough.
@@ -390,6 +394,9 @@ impl Core {
 
     /// Rule *wait* of the leader protocol; goes with [`Step::Wait`].
     pub(crate) fn enlist(&mut self, parker: &Arc<Parker>) {
+        if self.keeps_the_last() {
+            self.waiting.keep(parker);
+        }
         match self.queue.next_deadline() {
             Some(next) if self.waiting.leads(next) => self.waiting.lead(parker, next),
             _ => self.waiting.follow(parker),
@@ -422,7 +429,10 @@ impl Core {
             task.prefetch();
             next
         });
-        let wake = self.waiting.hand_on(next, now);
+        let wake = match next {
+            Some(_) => self.waiting.hand_on(next, now),
+            None => self.release_kept(),
+        };
         let attended =
             wake.is_some() || self.waiting.called() > 0 || self.waiting.len() > 0 || self.newborn > 0;
         let grow = next.is_some() && !attended && self.may_grow();
@@ -457,21 +467,27 @@ impl Core {
         self.live -= 1;
         let worker = self.workers[index].take().expect("a worker that leaves has a place");
         self.counts.completed += worker.tally.completed();
-        if self.releases_the_idle() {
-            self.waiting.call_all()
-        } else {
-            self.waiting.hand_on(self.queue.next_deadline(), now).into_iter().collect()
+        match self.queue.next_deadline() {
+            Some(next) if self.state < RunState::Stop => {
+                self.waiting.hand_on(Some(next), now).into_iter().collect()
+            }
+            _ => self.release(),
         }
     }
 
-    /// Whether idle workers have nothing left to wait for: after a shutdown all of them; otherwise the last one,
-    /// if it was kept for what was queued.
-    pub(crate) fn releases_the_idle(&self) -> bool {
+    /// Calls the idle workers that have nothing left to wait for: after a shutdown all of them; otherwise the one that
+    /// was kept for what was queued.
+    pub(crate) fn release(&mut self) -> Vec<Arc<Parker>> {
         match self.state {
-            RunState::Running => self.queue.is_empty() && self.live == 1 && self.has_surplus(),
-            RunState::Shutdown => self.queue.is_empty(),
-            _ => true,
+            RunState::Running => self.release_kept().into_iter().collect(),
+            RunState::Shutdown if !self.queue.is_empty() => Vec::new(),
+            _ => self.waiting.call_all(),
         }
+    }
+
+    /// Rule *the queue has run empty* of the leader protocol, if it has.
+    fn release_kept(&mut self) -> Option<Arc<Parker>> {
+        (self.queue.is_empty() && self.has_surplus()).then(|| self.waiting.call_kept()).flatten()
     }
 
     /// Whether the caller is to end the pool: true once.

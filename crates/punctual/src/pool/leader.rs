@@ -23,6 +23,9 @@
 //!    earliest, or `called` is not zero. The owner keeps this by three rules: *insert* calls when the new entry
 //!    is the earliest; *take* and *leave* hand on ([`Waiting::hand_on`]); *wait* leads if nobody does so early
 //!    enough ([`Waiting::leads`]).
+//! 5. `kept`, if there is one, is a thread that waits or has been called, and has not come back. It waits for a deadline
+//!    alone, because something was queued when it began, and would have gone otherwise: the last worker of a pool. There
+//!    is one at most, since whoever comes to wait beside it is not the last.
 //!
 //! # Protocol
 //! - *An entry becomes the earliest and is due:* call a follower, else the leader. If a thread is on its way
@@ -32,6 +35,9 @@
 //! - *A thread comes to wait and the leader is armed too late* (it has just put back a periodic task, say): it
 //!   takes the lead itself. The old leader becomes a follower without being woken; it will wake at its old
 //!   deadline and look round, which costs nothing that the task of that deadline would not have cost.
+//! - *The queue has run empty:* the kept thread, as leader or demoted, waits for a deadline that is dead. Call it: it
+//!   will wait again, for its own time to go. 4 says nothing of an empty queue, and what comes meanwhile finds somebody on
+//!   its way (3).
 //!
 //! # Paths not taken
 //! One timer thread that hands tasks to workers: simpler, but every run pays a second wake-up. Waking all on
@@ -50,6 +56,7 @@ pub(crate) struct Waiting {
     /// A stack: the thread that went idle last is the warmest.
     followers: Vec<Arc<Parker>>,
     called: usize,
+    kept: Option<Arc<Parker>>,
 }
 
 #[derive(Debug)]
@@ -94,8 +101,16 @@ impl Waiting {
         self.followers.push(Arc::clone(parker));
     }
 
+    /// The thread, which is about to wait, does so only while something is queued: see invariant 5.
+    pub(crate) fn keep(&mut self, parker: &Arc<Parker>) {
+        self.kept = Some(Arc::clone(parker));
+    }
+
     /// The thread has come back from waiting; says whether it was called.
     pub(crate) fn leave(&mut self, parker: &Arc<Parker>) -> bool {
+        if self.kept.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, parker)) {
+            self.kept = None;
+        }
         if self.leader.as_ref().is_some_and(|leader| Arc::ptr_eq(&leader.parker, parker)) {
             self.leader = None;
             false
@@ -147,6 +162,20 @@ impl Waiting {
         if next <= now || self.leads(next) { self.call_for_due() } else { None }
     }
 
+    /// Whoever waits only because something was queued, unless it has been called: nothing is.
+    #[must_use]
+    pub(crate) fn call_kept(&mut self) -> Option<Arc<Parker>> {
+        let kept = self.kept.take()?;
+        if self.leader.as_ref().is_some_and(|leader| Arc::ptr_eq(&leader.parker, &kept)) {
+            self.leader = None;
+        } else {
+            let position = self.followers.iter().rposition(|other| Arc::ptr_eq(other, &kept))?;
+            self.followers.remove(position);
+        }
+        self.called += 1;
+        Some(kept)
+    }
+
     /// Everybody: the settings have changed, or there is nothing left to wait for.
     #[must_use]
     pub(crate) fn call_all(&mut self) -> Vec<Arc<Parker>> {
@@ -172,5 +201,50 @@ mod tests {
         waiting.has_looked();
         assert_eq!(waiting.looks_round(), None, "the other waits for a call");
         assert!(waiting.call_for_due().is_some());
+    }
+
+    /// Parkers of other threads.
+    fn parkers<const N: usize>() -> [Arc<Parker>; N] {
+        [(); N].map(|()| std::thread::spawn(Parker::current).join().unwrap())
+    }
+
+    #[test]
+    fn whoever_was_kept_is_called_once_as_leader_or_demoted_and_nobody_else() {
+        let [kept, other, third] = parkers();
+        let tick = Tick::from_nanos;
+        for demoted in [false, true] {
+            let mut waiting = Waiting::default();
+            waiting.follow(&third);
+            waiting.keep(&kept);
+            waiting.lead(&kept, tick(2));
+            match demoted {
+                true => waiting.lead(&other, tick(1)),
+                false => waiting.follow(&other),
+            }
+            let called = waiting.call_kept().expect("it waits");
+            assert!(Arc::ptr_eq(&called, &kept));
+            assert_eq!((waiting.called(), waiting.len()), (1, 2));
+            assert!(waiting.call_kept().is_none(), "it is on its way");
+            assert!(waiting.leave(&kept), "it was called");
+            waiting.follow(&kept);
+            assert!(waiting.call_kept().is_none(), "it waits for its time");
+            assert_eq!((waiting.called(), waiting.len()), (0, 3));
+        }
+    }
+
+    #[test]
+    fn a_kept_thread_that_is_on_its_way_or_has_come_back_is_not_called() {
+        let [kept, other] = parkers();
+        let mut waiting = Waiting::default();
+        waiting.keep(&kept);
+        waiting.lead(&kept, Tick::ZERO);
+        waiting.follow(&other);
+        assert!(waiting.call_to_lead().is_some());
+        assert!(waiting.call_kept().is_none() && waiting.called() == 1);
+        assert!(waiting.leave(&kept));
+        waiting.keep(&kept);
+        waiting.follow(&kept);
+        assert!(!waiting.leave(&kept), "by itself");
+        assert!(waiting.call_kept().is_none() && waiting.called() == 0);
     }
 }

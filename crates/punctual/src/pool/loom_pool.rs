@@ -232,6 +232,21 @@ fn an_earlier_task_calls_the_worker_that_waits_for_a_later_one() {
     });
 }
 
+#[test]
+fn a_task_submitted_while_the_worker_kept_for_another_is_released_is_run() {
+    // The worker, whoever cancels and whoever submits: a third pre-emption takes many minutes.
+    explore(2, || {
+        let builder = pool(&ManualClock::new(), 0).core_threads_time_out().keep_alive(STEP);
+        let executor = builder.build().unwrap();
+        let far = executor.schedule(2 * STEP, || ()).unwrap();
+        let canceller = thread::spawn(move || assert!(far.cancel()));
+        assert_eq!(executor.submit(|| 7).unwrap().join().unwrap(), 7);
+        canceller.join().unwrap();
+        executor.shutdown();
+        end(&executor);
+    });
+}
+
 // ---- the inbox
 
 #[test]
