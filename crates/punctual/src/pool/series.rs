@@ -9,6 +9,7 @@ use super::TaskRef;
 use super::worker::Worker;
 use crate::error::TaskError;
 use crate::future::Began;
+use crate::observe::Place;
 use crate::series::{After, Due, Fire, Now, Series, Watch};
 use crate::task::{Ended, Run, TaskState, Turn, Verdict};
 use crate::unwind;
@@ -152,5 +153,6 @@ impl Worker<'_> {
     fn give_up(&self, task: &TaskRef, error: TaskError) {
         self.tally.skip();
         self.pool.end(&**task, error);
+        self.pool.contain(Place::Destructor, task.clear());
     }
 }

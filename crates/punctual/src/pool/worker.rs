@@ -1,7 +1,10 @@
 //! The loop of a worker thread: take the earliest due task, run it, begin again.
 //!
 //! A worker survives whatever it runs: bodies, hooks and destructors are called through
-//! [`unwind`](crate::unwind). It drops what it has run before it waits, and outside every lock.
+//! [`unwind`](crate::unwind). It drops what it has run outside every lock, and before it is listed among those who wait: a
+//! destructor may wait for a task, which is then not left to the very thread that the destructor keeps. What nobody can
+//! ask for any more is gone by then, dropped with the run ([`Task::clear`]): here it is that of a handle that went at this
+//! very moment.
 //!
 //! From one due task to the next it takes the pool's lock once: the last task is struck out of the pool's notes and the
 //! next noted in one step ([`Core::take_next`]), if nobody is to be woken, started or asked for that.
@@ -13,6 +16,7 @@
 //!
 //! [`TimerQueue::tend_ahead`]: punctual_engine::TimerQueue::tend_ahead
 //! [`Waiting`]: super::leader::Waiting
+//! [`Task::clear`]: crate::task::Task::clear
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -114,15 +118,15 @@ impl Worker<'_> {
                     let then = core.take(self.index, noted, turn, now);
                     settle(gate, &core);
                     drop(core);
-                    if let Some(finished) = finished {
-                        pool.discard(finished);
-                    }
-                    // A worker that cannot be added now is asked for again at the next occasion.
+                    // Before anything that may take its time. A worker that cannot be added now is asked for again at the
+                    // next occasion.
                     let _ = pool.act(then);
+                    pool.discard(finished);
                     return Some((task, turn, now));
                 }
-                // What it has run may take its time to be dropped: meanwhile this worker is nobody to count on.
-                Step::Wait { .. } if core.may_tend() && finished.is_some() => {
+                // What it has run may take its time to be dropped, or wait for another task: meanwhile this worker is nobody
+                // to count on, so it is not listed yet.
+                Step::Wait { .. } if give_up(&mut finished) => {
                     settle(gate, &core);
                     drop(core);
                     pool.discard(finished.take());
@@ -141,7 +145,8 @@ impl Worker<'_> {
                     core.enlist(&self.parker);
                     settle(gate, &core);
                     drop(core);
-                    pool.discard(finished.take());
+                    // Memory, if anything.
+                    drop(finished.take());
                     if self.brisk {
                         self.parker.linger();
                     }
@@ -259,6 +264,12 @@ impl Worker<'_> {
             self.struck_out.set(Some(noted));
         }
     }
+}
+
+/// Gives up what a worker has run, unless that is to be dropped by it, and says whether a destructor of a user's may run then.
+fn give_up(finished: &mut Option<TaskRef>) -> bool {
+    *finished = finished.take().and_then(TaskRef::give_up);
+    finished.as_ref().is_some_and(|last| !last.header().is_spent())
 }
 
 /// Lets go of the inbox, if it was needed, when the step is decided.

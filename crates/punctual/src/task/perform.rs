@@ -75,7 +75,7 @@ where
             }
         }
         let Some(mut work) = self.start() else {
-            return Ended::Skipped;
+            return self.skipped(run);
         };
         let outcome = self.call_with_hooks(&mut work, run);
         let (again, outcome) = match (run.judge, self.header().wakes()) {
@@ -119,6 +119,7 @@ where
             Err(work) => {
                 (run.count)();
                 run.discard(work);
+                run.contain(Place::Destructor, self.clear());
                 Ended::Late
             }
         }
@@ -141,17 +142,24 @@ where
         }
     }
 
-    /// What nobody can ask for any more goes with the run, value or report: later the worker has the next task in hand,
-    /// which would wait for a destructor that takes its time.
+    /// What nobody can ask for any more goes with the run, report and then value or payload: later the worker may have the
+    /// next task in hand, which would wait for a destructor that takes its time, and be taken for the one it belongs to.
     #[inline]
     fn finished(&self, failed: bool, run: &Run<'_>) -> Ended {
         if (failed || needs_drop::<T>()) && self.header().is_unshared() {
-            match failed {
-                true => drop(self.take_unread()),
-                false => run.contain(Place::Destructor, unwind::discard(self.take())),
+            if failed {
+                drop(self.take_unread());
             }
+            run.contain(Place::Destructor, unwind::discard(self.take_remains()));
         }
         Ended::Finished
+    }
+
+    /// Somebody has ended it, and may have left something that nobody can ask for any more.
+    #[cold]
+    fn skipped(&self, run: &Run<'_>) -> Ended {
+        run.contain(Place::Destructor, self.clear());
+        Ended::Skipped
     }
 
     /// Cancelled while it ran: nobody may have the value, or can learn of a failure.
@@ -159,6 +167,7 @@ where
     fn too_late(&self, late: Result<T, TaskError>, report: Option<Unread>, run: &Run<'_>) -> Ended {
         drop(report.or_else(|| self.take_unread()));
         run.contain(Place::Destructor, unwind::discard(late));
+        run.contain(Place::Destructor, self.clear());
         Ended::Late
     }
 

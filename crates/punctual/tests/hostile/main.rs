@@ -1,6 +1,7 @@
 //! User code at its worst: it panics, calls back, fails, and asks for the impossible. Nothing of it may hang, end
 //! the process, cost a worker, or reach a task of others.
 
+mod destructors;
 mod limits;
 mod panics;
 mod reentry;

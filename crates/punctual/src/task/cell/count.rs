@@ -70,6 +70,19 @@ impl<W: Word> Count<W> {
         // A load, where `Arc` has a fence, because the thread sanitizer does not see fences.
         last && self.0.load(Ordering::Acquire) == 0
     }
+
+    /// Gives one up unless it is the last, and then it counts on; says whether it is gone.
+    #[must_use]
+    pub(super) fn release_if_shared(&self) -> bool {
+        if !self.release() {
+            return true;
+        }
+        // Relaxed: there is nobody else who could look. It is zero if the others went at the same moment.
+        if self.0.load(Ordering::Relaxed) == 0 {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        false
+    }
 }
 
 #[cfg(all(test, punctual_loom))]
@@ -97,6 +110,26 @@ mod loom_count {
             shared.what.with_mut(|what| assert!(!what.is_null()));
             shared.freed.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    #[test]
+    fn of_two_that_are_given_up_together_one_is_the_last_and_counts() {
+        explore(4, || {
+            let count = Count(AtomicU32::new(2));
+            let shared = Arc::new(Shared { count, what: UnsafeCell::new(0), freed: AtomicUsize::new(0) });
+            let other = {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || give_up(&shared))
+            };
+            shared.what.with(|what| assert!(!what.is_null()));
+            if !shared.count.release_if_shared() {
+                assert!(shared.count.is_one());
+                shared.what.with_mut(|what| assert!(!what.is_null()));
+                give_up(&shared);
+            }
+            other.join().unwrap();
+            assert_eq!(shared.freed.load(Ordering::SeqCst), 1);
+        });
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub(super) struct Kind {
     pub(super) perform: unsafe fn(NonNull<Header>, &Run<'_>) -> Ended,
     /// Drops the task and takes its memory back. For whoever has the last reference.
     pub(super) free: unsafe fn(NonNull<Header>),
+    /// Whether to drop a value is to run code.
+    pub(super) needs_drop: bool,
 }
 
 /// What sets a task apart from one that runs once and has no name: the default.
@@ -234,6 +236,17 @@ impl Header {
     #[inline]
     pub(crate) fn is_unshared(&self) -> bool {
         self.count.is_one()
+    }
+
+    /// Whether it is over and nothing of a user's is left in it: what remains is memory.
+    pub(crate) fn is_spent(&self) -> bool {
+        let empty = match self.phase() {
+            Phase::Taken => true,
+            Phase::Succeeded => !self.kind.needs_drop,
+            _ => false,
+        };
+        // A plan may have been left with what tells when the next run is due.
+        empty && !self.is_special()
     }
 
     pub(crate) fn state(&self) -> TaskState {
@@ -660,6 +673,7 @@ mod loom_lock {
         erase: |_: NonNull<Header>| unreachable!("there is no task"),
         perform: |_, _| unreachable!("there is no task"),
         free: |_| unreachable!("there is no task"),
+        needs_drop: false,
     };
 
     struct Shared {

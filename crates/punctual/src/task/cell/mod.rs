@@ -110,6 +110,9 @@ pub(crate) trait Task: Send + Sync {
     /// task was ended meanwhile, or is about to end with another.
     fn keep_unread(&self, unread: Unread) -> Option<Unread>;
     fn take_unread(&self) -> Option<Unread>;
+    /// Drops what a task that is over holds of a user's, its value or the payload of a panic, if nobody else has the task;
+    /// its failure goes unread. Says so if a destructor panicked.
+    fn clear(&self) -> Result<(), Panic>;
 }
 
 /// A task whose value is a `T`.
@@ -228,6 +231,19 @@ impl<T, B> Cell<T, B> {
         }
         // SAFETY: by 5 the payload is an outcome, and the lock is held. An error is cloned by code of ours.
         self.payload.with_mut(|payload| unsafe { (*payload).outcome.as_ref().err().cloned() })
+    }
+
+    /// What the task holds once it is over. A failure is one as before, but does not say any more what it was.
+    pub(super) fn take_remains(&self) -> Option<Result<T, TaskError>> {
+        let mut guard = self.header.lock();
+        if !matches!(guard.phase(), Phase::Cancelled | Phase::Abandoned | Phase::Failed) {
+            return self.take_outcome(&mut guard);
+        }
+        // SAFETY: by 5 the payload is an outcome, and the lock is held.
+        let outcome = |payload: *mut Payload<T, B>| unsafe {
+            std::mem::replace(&mut *(*payload).outcome, Err(TaskError::Taken))
+        };
+        Some(self.payload.with_mut(outcome))
     }
 
     /// Unlocks. If that is an outcome, and a failure, it counts as read.
@@ -478,6 +494,14 @@ where
 
     fn take_unread(&self) -> Option<Unread> {
         self.header.lock().links(|links| links.unread.take()).flatten()
+    }
+
+    fn clear(&self) -> Result<(), Panic> {
+        if !self.header.is_unshared() {
+            return Ok(());
+        }
+        drop(self.take_unread());
+        unwind::discard(self.take_remains())
     }
 }
 

@@ -90,7 +90,12 @@ where
     T: Send + 'static,
     B: Body<T> + 'static,
 {
-    const KIND: &'static Kind = &Kind { erase: Self::erase, perform: Self::perform_at, free: Self::free_at };
+    const KIND: &'static Kind = &Kind {
+        erase: Self::erase,
+        perform: Self::perform_at,
+        free: Self::free_at,
+        needs_drop: std::mem::needs_drop::<T>(),
+    };
 
     /// # Safety
     /// As [`Kind`] says, like the two below.
@@ -153,6 +158,13 @@ impl TaskRef {
     pub(crate) fn halve(self) -> (Half, Half) {
         let twin = Self(self.0);
         (Half(ManuallyDrop::new(self)), Half(ManuallyDrop::new(twin)))
+    }
+
+    /// Gives the reference up, unless it is the last: that comes back. Nothing is dropped.
+    pub(crate) fn give_up(self) -> Option<Self> {
+        let reference = ManuallyDrop::new(self);
+        let gone = reference.header().count.release_if_shared();
+        (!gone).then(|| ManuallyDrop::into_inner(reference))
     }
 
     /// Brings the task into the cache, for whoever will need it soon.
