@@ -110,6 +110,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// ```sql
 /// SELECT punctual.enqueue('send-invoice', '{"customer": 7}', delay => '1 hour', unique_key => 'invoice-7');
 /// SELECT punctual.reschedule(4711, now() + interval '5 minutes'), punctual.cancel(4712);
+/// SELECT punctual.complete(4713, 65537); -- by its handler, with its fence: see `complete_in`
 /// ```
 ///
 /// `punctual.enqueue` also takes `queue`, `lane`, `due` (instead of `delay`), `on_conflict`, `max_attempts`, `max_crashes`,
