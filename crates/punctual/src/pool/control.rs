@@ -82,7 +82,7 @@ impl Pool {
     /// To be called whenever the queue may have become empty, or the state has changed: releases whoever waits
     /// for nothing any more, and ends the pool if that was the last of it.
     pub(super) fn after_removal(&self, mut core: impl DerefMut<Target = Core>) {
-        let wake = core.release();
+        let wake = if core.has_run_dry() { core.release() } else { Vec::new() };
         let over = core.begin_tidying();
         drop(core);
         wake_all(&wake);

@@ -467,20 +467,24 @@ impl Core {
         self.live -= 1;
         let worker = self.workers[index].take().expect("a worker that leaves has a place");
         self.counts.completed += worker.tally.completed();
-        match self.queue.next_deadline() {
-            Some(next) if self.state < RunState::Stop => {
-                self.waiting.hand_on(Some(next), now).into_iter().collect()
-            }
-            _ => self.release(),
+        if self.has_run_dry() {
+            self.release()
+        } else {
+            self.waiting.hand_on(self.queue.next_deadline(), now).into_iter().collect()
         }
     }
 
-    /// Calls the idle workers that have nothing left to wait for: after a shutdown all of them; otherwise the one that
-    /// was kept for what was queued.
+    /// Whether idle workers may have nothing left to wait for.
+    #[inline]
+    pub(crate) fn has_run_dry(&self) -> bool {
+        self.queue.is_empty() || self.state >= RunState::Stop
+    }
+
+    /// Calls the idle workers that wait for nothing when the queue [has run dry](Self::has_run_dry): after a shutdown all of
+    /// them; otherwise the one that was kept for what was queued.
     pub(crate) fn release(&mut self) -> Vec<Arc<Parker>> {
         match self.state {
             RunState::Running => self.release_kept().into_iter().collect(),
-            RunState::Shutdown if !self.queue.is_empty() => Vec::new(),
             _ => self.waiting.call_all(),
         }
     }
