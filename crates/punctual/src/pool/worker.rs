@@ -146,7 +146,7 @@ impl Worker<'_> {
                     settle(gate, &core);
                     drop(core);
                     // Memory, if anything.
-                    drop(finished.take());
+                    pool.discard(finished.take());
                     if self.brisk {
                         self.parker.linger();
                     }
