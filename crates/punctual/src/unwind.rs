@@ -5,10 +5,13 @@
 //! (a body, a value) or is ours and never borrowed across the call.
 //!
 //! Two panics at once end the process: a destructor that panics while another panic unwinds. What one thing of
-//! a user's does to itself is beyond help, but two of them are never dropped together: one [`discard`] each.
+//! a user's does to itself is beyond help, but two of them are never dropped together: one [`discard`] each, or, where one
+//! value of ours has several of theirs, one [`Guest`] each.
 
 use std::any::Any;
+use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
+use std::thread;
 
 use crate::completion::CompletionQueue;
 use crate::context::TaskContext;
@@ -33,6 +36,39 @@ pub(crate) fn discard<V>(value: V) -> Result<(), Panic> {
         return Ok(());
     }
     catch(move || drop(value))
+}
+
+/// Something of a user's that goes with others in one drop: the first of them to panic is heard, and the rest is dropped
+/// quietly by the same unwinding.
+pub(crate) struct Guest<V>(Option<V>);
+
+impl<V> Guest<V> {
+    pub(crate) fn new(value: Option<V>) -> Self {
+        Self(value)
+    }
+}
+
+impl<V> Deref for Guest<V> {
+    type Target = Option<V>;
+
+    fn deref(&self) -> &Option<V> {
+        &self.0
+    }
+}
+
+impl<V> DerefMut for Guest<V> {
+    fn deref_mut(&mut self) -> &mut Option<V> {
+        &mut self.0
+    }
+}
+
+impl<V> Drop for Guest<V> {
+    fn drop(&mut self) {
+        let value = self.0.take();
+        if thread::panicking() {
+            let _ = discard(value);
+        }
+    }
 }
 
 /// Drops the payload of a panic for good. If its destructor panics, what that panicked with is leaked: it may

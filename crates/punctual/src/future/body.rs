@@ -10,6 +10,7 @@ use super::Wakes;
 use super::wakes::Wakeup;
 use crate::series::{Ending, Hold, Series};
 use crate::task::Body;
+use crate::unwind::Guest;
 
 /// Polls the futures of one task.
 struct Poller {
@@ -164,19 +165,21 @@ pub(crate) struct Futures<S, F, E> {
     /// Dropped first: what the destructors wake is over.
     poller: Poller,
     /// One place for the futures of all runs.
-    future: Option<Pin<Box<Option<F>>>>,
-    source: S,
+    future: Guest<Pin<Box<Option<F>>>>,
+    /// `None` once it was given back.
+    source: Guest<S>,
     ending: PhantomData<fn() -> E>,
 }
 
 impl<S, F, E> Futures<S, F, E> {
     pub(crate) fn new(wakes: Arc<Wakes>, series: Option<Arc<Series>>, source: S) -> Self {
-        Self { poller: Poller::new(wakes, series), future: None, source, ending: PhantomData }
+        let (future, source) = (Guest::new(None), Guest::new(Some(source)));
+        Self { poller: Poller::new(wakes, series), future, source, ending: PhantomData }
     }
 
     /// Gives what makes the futures of a refused task back.
-    pub(crate) fn into_source(self) -> S {
-        self.source
+    pub(crate) fn into_source(mut self) -> S {
+        self.source.take().expect("it is given back once")
     }
 }
 
@@ -199,7 +202,7 @@ where
         };
         let place = this.future.get_or_insert_with(|| Box::pin(None));
         if place.as_ref().is_none() {
-            place.set(this.source.make());
+            place.set(this.source.as_mut()?.make());
         }
         // It stays when it is ready: see `end_run`.
         let returned = this.poller.poll(&waker, place.as_mut().as_pin_mut()?)?;
@@ -213,7 +216,7 @@ where
     fn end_run(body: &mut Option<Self>) {
         let Some(this) = body else { return };
         this.poller.end_run();
-        if let Some(place) = &mut this.future {
+        if let Some(place) = &mut *this.future {
             place.set(None);
         }
     }

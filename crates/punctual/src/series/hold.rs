@@ -2,10 +2,9 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::thread;
 
 use super::Series;
-use crate::unwind;
+use crate::unwind::Guest;
 
 /// A series in the hands of the body of its task.
 ///
@@ -31,11 +30,8 @@ impl Deref for Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.0.abandon_run();
-        let (calendar, next_by) = (self.0.rules.plan.put_away(), self.0.state.lock().next_by.take());
-        if thread::panicking() {
-            // Of two destructors that panic at once one is heard.
-            let _ = unwind::discard(calendar);
-            let _ = unwind::discard(next_by);
-        }
+        // Of two destructors that panic at once one is heard.
+        let _calendar = Guest::new(self.0.rules.plan.put_away());
+        let _next_by = Guest::new(self.0.state.lock().next_by.take());
     }
 }

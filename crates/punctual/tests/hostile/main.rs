@@ -4,6 +4,7 @@
 mod destructors;
 mod limits;
 mod panics;
+mod processes;
 mod reentry;
 #[path = "../conformance/support.rs"]
 mod support;
