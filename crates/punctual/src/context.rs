@@ -11,7 +11,7 @@
 //! An interrupt belongs to a task, not to a thread: there is no flag that could leak into the next task on the
 //! same worker.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -102,6 +102,7 @@ impl Work {
     pub(crate) fn new(pool: &Arc<Pool>, index: usize, tally: &Arc<Tally>) -> Self {
         let post = Post { pool: Arc::downgrade(pool), index, tally: Arc::clone(tally) };
         WORKER.with(|cell| cell.replace(Some(post)));
+        BELONGS_TO.with(|cell| cell.set(address(pool)));
         Self { _serve: Serve::new(pool) }
     }
 }
@@ -116,6 +117,11 @@ thread_local! {
     /// The pools that the calling thread works for, by their addresses; never followed.
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro knows no const")]
     static SERVES: RefCell<Vec<usize>> = RefCell::new(Vec::new());
+    /// The pool that the calling thread was started for, likewise. It has no destructor, and so is there to the very end of
+    /// the thread: destructors of a user's thread-locals run when the worker has left its pool, but those who wait for the
+    /// pool may be joining the thread.
+    #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro knows no const")]
+    static BELONGS_TO: Cell<usize> = Cell::new(0);
 }
 
 /// While it lives, `pool` cannot terminate, because the calling thread works for it.
@@ -139,9 +145,17 @@ fn address(pool: &Pool) -> usize {
     std::ptr::from_ref(pool).addr()
 }
 
-/// Whether the calling thread works for `pool`, so that it can never see it terminated: a worker, whether it runs
-/// a task or a hook, or a thread that runs a task of the pool by hand.
+/// Whether the calling thread was started for `pool`, which does not mean that it has not left it.
+pub(crate) fn belongs_to(pool: &Pool) -> bool {
+    BELONGS_TO.try_with(Cell::get) == Ok(address(pool))
+}
+
+/// Whether the calling thread works for `pool`, so that it can never see it terminated with all its threads: a worker,
+/// whether it runs a task or a hook or is on its way out, or a thread that runs a task of the pool by hand.
 pub(crate) fn serves(pool: &Pool) -> bool {
+    if belongs_to(pool) {
+        return true;
+    }
     let works = SERVES.try_with(|serves| serves.borrow().contains(&address(pool))).unwrap_or(false);
     works || current().is_some_and(|current| current.is_of(pool))
 }

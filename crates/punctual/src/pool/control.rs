@@ -180,6 +180,10 @@ impl Pool {
 
     /// The workers have left the pool; their threads have a few instructions to go.
     fn join_threads(&self) {
+        // One of them, on its way out: it cannot join itself, and others may be joining it.
+        if context::belongs_to(self) {
+            return;
+        }
         // Held while joining, so that a second caller returns no sooner than the threads are gone.
         let mut threads = self.threads.lock();
         threads.append(&mut self.core.lock().threads);

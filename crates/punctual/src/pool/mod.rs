@@ -41,7 +41,7 @@ mod worker;
 use std::io;
 use std::mem;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use punctual_engine::{RunState, ShutdownPolicy, TaskKey, Tick};
@@ -219,7 +219,7 @@ impl Pool {
         drop(serve);
         let mut core = self.core.lock();
         core.asking -= 1;
-        let (finished, alive) = mem::take(&mut core.threads).into_iter().partition(JoinHandle::is_finished);
+        let (finished, alive) = mem::take(&mut core.threads).into_iter().partition(has_ended);
         core.threads = alive;
         core.threads.extend(thread);
         self.after_removal(core);
@@ -539,6 +539,12 @@ impl Drop for Stay<'_> {
 /// The runs of a task that go on, or are queued, besides itself.
 fn shared_runs(task: &dyn Task) -> Vec<TaskRef> {
     task.header().series().map(|series| series.going()).unwrap_or_default()
+}
+
+/// Whether a thread can be joined at once. One that calls this as it ends, from a destructor of a thread-local, seems finished
+/// to itself.
+fn has_ended(thread: &JoinHandle<()>) -> bool {
+    thread.is_finished() && thread.thread().id() != thread::current().id()
 }
 
 /// A worker contains every panic. If its thread died all the same, of what a spawner has put round the worker, it
