@@ -147,7 +147,7 @@ fn address(pool: &Pool) -> usize {
 
 /// Whether the calling thread was started for `pool`, which does not mean that it has not left it.
 pub(crate) fn belongs_to(pool: &Pool) -> bool {
-    BELONGS_TO.try_with(Cell::get) == Ok(address(pool))
+    BELONGS_TO.try_with(Cell::get).is_ok_and(|belongs| belongs == address(pool))
 }
 
 /// Whether the calling thread works for `pool`, so that it can never see it terminated with all its threads: a worker,
