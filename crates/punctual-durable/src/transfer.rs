@@ -94,14 +94,14 @@ impl MovingJob {
     /// The job as the new store keeps it under its `id`: nobody holds it.
     #[must_use]
     pub fn arrive(self, id: JobId, now: Timestamp) -> Self {
-        let Self { mut record, mut failures, log } = self;
-        if record.completed
+        let Self { mut record, mut failures, mut log } = self;
+        if record.state == JobState::Claimed
+            && record.completed
             && let Some(next) = NewJob::next_in(&record.then)
         {
-            // It is done, and what comes is what follows it.
-            let (fence, unique) = (record.fence, next.unique.as_ref().map(|unique| unique.key.clone()));
-            record = JobRecord { fence, unique, ..JobRecord::accepted(id, next, now) };
-            failures.clear();
+            // It is done, and what comes is what follows it: its own fence is one that was given, and nothing more.
+            record = JobRecord { fence: record.fence, ..JobRecord::accepted(id, next, now) };
+            (failures, log) = (Vec::new(), JobLog::default());
         } else if record.state == JobState::Claimed {
             let next = lost(&record, now);
             if let Some(error) = next.failure {

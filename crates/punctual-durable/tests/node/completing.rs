@@ -156,8 +156,12 @@ fn what_is_completed_is_not_run_again_in_another_store() {
     store.exchange(node, Exchange::new(Arc::new(["book".to_owned()])).sweep(9)).unwrap();
     let mine = Connection::open(&file).unwrap();
     mine.execute("UPDATE punctual_job SET complete = fence WHERE id < 3", []).unwrap();
+    mine.execute("INSERT INTO punctual_log (job, fence, number, at, line) VALUES (1, 1, 0, 0, 'mine')", [])
+        .unwrap();
     let other = MemoryStore::with_time(clock.clone());
     transfer(&store, &other).unwrap();
+    let successor = &other.find(&Filter::new().kind("tell")).unwrap()[0];
+    assert_eq!(other.log(successor.id).unwrap().lines, [], "what the other said is not its own");
     let mut jobs: Vec<_> = (other.find(&Filter::new()).unwrap().into_iter())
         .map(|job| (job.payload.unwrap_or_default(), job.kind, job.state, job.then.len(), job.completed))
         .collect();

@@ -59,7 +59,8 @@ WITH start AS MATERIALIZED (
     WHERE n.ctid = $3::text::tid AND EXISTS (SELECT FROM taken)
     RETURNING n.ctid::text AS place
 )
-SELECT t.*, n.place, pg_current_xact_id()::text::bigint AS number, h.began, h.now, h.until > h.now AS leased, EXISTS (SELECT FROM me) AS found
+SELECT t.*, n.place, pg_current_xact_id()::text::bigint AS number, h.began, h.now, h.until > h.now AS leased,
+    EXISTS (SELECT FROM me) AS found
 FROM (VALUES (0)) o LEFT JOIN held h ON true LEFT JOIN taken t ON true LEFT JOIN noted n ON true";
 
 /// Does all of an exchange, if it is as simple as that; `None` if it is not.
