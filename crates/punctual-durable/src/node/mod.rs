@@ -10,6 +10,8 @@
 //! `step.rs`. Until there is nothing to do: renew the lease if it is time; fire schedules whose next occurrence is near; send
 //! reports and ask for jobs, in one exchange; look ahead if it is time. Then set the alarm for the earliest of: the next
 //! renewal, the next look, the first schedule and the first ticket less the lead.
+//! None of these keeps the others waiting for good: no renewal follows another at once, and after some exchanges in a row
+//! comes the look that is due.
 //! What piles up while an exchange is under way is the next exchange: batches are as large as the store is slow. While jobs
 //! come densely a report also waits for others, for [`LONGEST_UNREPORTED`] at most (`State::may_wait`).
 //!
@@ -85,6 +87,8 @@ const MOST_AHEAD: usize = 1_000;
 const LONGEST_AHEAD: Duration = Duration::from_millis(250);
 /// Reports in one exchange.
 const MOST_REPORTS: usize = 1_000;
+/// Exchanges in a row, after which it is the turn of what is done now and then.
+const MOST_IN_A_ROW: u32 = 4;
 /// Tickets asked for in one look.
 const MOST_TICKETS: usize = 10_000;
 /// Jobs rescued in one call.

@@ -79,14 +79,15 @@ impl Outbox {
         self.by
     }
 
-    /// When there is something to be sent, if there is.
-    pub(super) fn next(&self) -> Tick {
+    /// When there is something to be sent, if there is. A node that claims nothing has nothing to wait for, either: it
+    /// sends everything `at_once`.
+    pub(super) fn next(&self, at_once: bool) -> Tick {
+        let waiting = if self.waiting.is_empty() { Tick::MAX } else { self.by };
         let aside = if self.aside.is_empty() { Tick::MAX } else { self.aside_from };
-        if self.waiting.is_empty() { aside } else { aside.min(self.by) }
+        if at_once && self.len() > 0 { Tick::ZERO } else { waiting.min(aside) }
     }
 
-    /// What comes next, and whether it is time for it. A node that claims nothing has nothing to wait for, either: it
-    /// sends everything `at_once`.
+    /// What comes next, and whether it is time for it, as [`next`](Self::next) says.
     pub(super) fn load(&self, now: Tick, at_once: bool) -> (Load, bool) {
         let turn = self.waiting.is_empty() || !self.others_first;
         if turn && !self.aside.is_empty() && (at_once || now >= self.aside_from) {
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(outbox.exchange(at(0), false, &stuck), [1, 2, 3, 4]);
         assert_eq!(outbox.exchange(at(2), true, &stuck), [1, 2, 3, 4], "once is no reason");
         assert_eq!(outbox.exchange(at(4), true, &stuck), [1, 3]);
-        assert_eq!((outbox.exchange(at(4), false, &stuck), outbox.next()), (vec![], at(8)), "6 after 2");
+        assert_eq!((outbox.exchange(at(4), false, &stuck), outbox.next(false)), (vec![], at(8)), "6 after 2");
         assert_eq!(outbox.exchange(at(8), false, &stuck), [2]);
         assert!(outbox.exchange(at(13), true, &stuck).is_empty(), "6 after 8");
         outbox.add(report(5, false));
@@ -222,7 +223,7 @@ mod tests {
         outbox.add(report(6, false));
         let turns: Vec<_> = (0..4).map(|_| outbox.exchange(at(14), false, &[])).collect();
         assert_eq!(turns, [vec![4], vec![6], vec![2], vec![]], "in turn");
-        assert_eq!((outbox.len(), outbox.next()), (0, Tick::MAX));
+        assert_eq!((outbox.len(), outbox.next(false), outbox.next(true)), (0, Tick::MAX, Tick::MAX));
     }
 
     #[test]
@@ -240,7 +241,8 @@ mod tests {
             assert!(failures <= 12, "{failures}");
             assert_eq!(outbox.ids().collect::<Vec<_>>(), [JobId::from_i64(77)]);
             assert!(outbox.exchange(at(0), false, &[]).is_empty(), "not yet");
-            assert!(outbox.load(at(0), true).1, "but a node that leaves does not wait");
+            let at_once = (outbox.load(at(0), true).1, outbox.next(true));
+            assert_eq!(at_once, (true, Tick::ZERO), "but a node that leaves does not wait");
             assert_eq!(outbox.exchange(at(6), false, &[]), [77]);
         }
     }

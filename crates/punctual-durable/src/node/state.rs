@@ -173,7 +173,7 @@ impl State {
                 next = next.min(now);
             }
         }
-        next = next.min(self.outbox.next()).min(self.tell_by);
+        next = next.min(self.outbox.next(self.phase != Phase::Active)).min(self.tell_by);
         if self.counter.has_news() {
             next = next.min(self.count_by);
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use punctual::{Tick, When};
 
 use super::state::Phase;
-use super::{MOST_RESCUED, Node, STORE_BACKOFF, attempt};
+use super::{MOST_IN_A_ROW, MOST_RESCUED, Node, STORE_BACKOFF, attempt};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::store::Tenure;
@@ -61,15 +61,20 @@ impl Node {
         }
     }
 
+    /// However slow the store is and however much there is to exchange, everything has its turn.
     fn work(self: &Arc<Self>) -> Result<()> {
+        let (mut renewed, mut exchanges) = (false, 0);
         loop {
             let now = self.now();
             let state = self.lock();
-            let (phase, renew) = (state.phase, now >= state.lease.next_renewal());
+            let phase = state.phase;
+            // The answer may have come when the next renewal was due.
+            renewed = !renewed && now >= state.lease.next_renewal();
             let look = phase == Phase::Active && now >= state.next_look;
             let trim = phase == Phase::Active && now >= state.next_trim;
             drop(state);
-            if renew {
+            let chore_first = (look || trim) && exchanges >= MOST_IN_A_ROW;
+            if renewed {
                 // Reports must not wait for a renewal that fails.
                 if let Err(error) = self.renew(now) {
                     self.lock().lease.failed(now);
@@ -77,12 +82,15 @@ impl Node {
                 }
             } else if let Some(firings) = self.firings(now) {
                 self.fire(firings)?;
-            } else if let Some((sent, exchange)) = self.plan(now) {
+            } else if !chore_first && let Some((sent, exchange)) = self.plan(now) {
+                exchanges += 1;
                 self.exchange(sent, exchange)?;
             } else if look {
+                exchanges = 0;
                 self.give_back(now);
                 self.look(now)?;
             } else if trim {
+                exchanges = 0;
                 self.trim(now)?;
             } else {
                 return Ok(());

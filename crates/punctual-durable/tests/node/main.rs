@@ -23,6 +23,7 @@ mod one_file;
 mod outcome;
 mod recurring;
 mod running;
+mod slow;
 mod statistics;
 mod stopping;
 mod transfer;
