@@ -33,6 +33,7 @@ pub(super) const WORKLOADS: &[(&str, &str)] = &[
     ("D4", "start in another process"),
     ("D5", "a node is killed"),
     ("D6", "burn-down while a snapshot is held"),
+    ("D7", "two minutes, without and with a snapshot held"),
 ];
 
 /// Everybody who can be named with `--peers`, and the stores they know.
@@ -153,7 +154,14 @@ fn cases(store: &'static str, size: Size) -> Vec<Case> {
             false,
         ),
     ];
+    let lasts = if size == Size::Quick { "5" } else { "120" };
+    let flow = |args: &[(&'static str, &str)]| {
+        let extras = &["first_per_s", "last_per_s", "cpu_s", "pg_cpu_s", "again"];
+        case("D7", "flow", args, per_second, Better::More, extras, false)
+    };
+    cases.push(flow(&[("seconds", lasts)]));
     if store == "postgres" {
+        cases.push(flow(&[("seconds", lasts), ("held", "1")]));
         let held = case(
             "D6",
             "burn",

@@ -81,6 +81,7 @@ pub fn run<P: Peer>(args: &Args) -> Result<Line, Trouble> {
     match args.workload.as_str() {
         "enqueue" => workload::enqueue::run::<P>(args),
         "burn" => workload::burn::run::<P>(args),
+        "flow" => workload::flow::run::<P>(args),
         "late" => workload::late::run::<P>(args),
         "start" => workload::start::run::<P>(args),
         "restart" => workload::restart::run::<P>(args),

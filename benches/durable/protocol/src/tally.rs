@@ -60,6 +60,11 @@ impl Tally {
         })
     }
 
+    /// How many have run.
+    pub(crate) fn count(&self) -> usize {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner).count
+    }
+
     /// Waits until every job has run.
     pub(crate) fn await_all(&self) -> Result<(), Trouble> {
         let mut before = usize::MAX;

@@ -2,6 +2,7 @@
 
 pub(crate) mod burn;
 pub(crate) mod enqueue;
+pub(crate) mod flow;
 pub(crate) mod late;
 pub(crate) mod restart;
 pub(crate) mod start;
