@@ -5,6 +5,7 @@ use crate::step::Outcome;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// The repository, and what cargo says is in it.
 #[derive(Debug)]
@@ -99,6 +100,13 @@ impl Package {
     }
 }
 
+fn has_timeout() -> bool {
+    Command::new("timeout").arg("--version").output().is_ok()
+}
+
+/// What `timeout` says when it was needed.
+const TIMED_OUT: i32 = 124;
+
 /// The cargo that runs us, or the one on the path.
 fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
@@ -127,11 +135,39 @@ impl Call {
         self
     }
 
+    /// The same, ended with all that it has started when so much time has passed. It does not hear the keyboard then, so only
+    /// where nobody sits before it (`CI` is set), and where there is a program `timeout`.
+    pub(crate) fn watched(self, limit: Duration) -> Self {
+        match std::env::var_os("CI").is_some() && has_timeout() {
+            true => self.within(limit),
+            false => self,
+        }
+    }
+
+    fn within(self, limit: Duration) -> Self {
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=10", &limit.as_secs().to_string()]);
+        command.arg(self.command.get_program()).args(self.command.get_args());
+        self.command.get_current_dir().map(|directory| command.current_dir(directory));
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Self { command, ..self }
+    }
+
     /// Runs it to its end; a failure is a failure of the step.
     pub(crate) fn run(mut self) -> Outcome {
         println!("   $ {}", self.line());
         match self.command.status() {
             Ok(status) if status.success() => Outcome::passed(),
+            Ok(status) if status.code() == Some(TIMED_OUT) && self.command.get_program() == "timeout" => {
+                Outcome::Failed(
+                    "still running when its time was over, and ended: see what it said last".to_owned(),
+                )
+            }
             Ok(status) => Outcome::Failed(status.to_string()),
             Err(error) => Outcome::Failed(format!("cannot start: {error}")),
         }
@@ -197,6 +233,21 @@ mod tests {
         let call =
             sample().call("/usr/bin/cargo".into(), &["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(call.line(), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_call_that_hangs_is_ended_with_what_it_has_started() {
+        if !has_timeout() {
+            return;
+        }
+        let mut call = sample().call("/bin/sh".into(), &["-c", "sleep 1000 | cat; true"]);
+        call.command.current_dir("/");
+        if let Outcome::Failed(why) = call.within(Duration::from_secs(1)).run() {
+            assert!(why.contains("when its time was over"), "{why}");
+        } else {
+            panic!("it has run to its end");
+        }
     }
 
     #[test]
