@@ -112,8 +112,8 @@ impl Due {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum OnLost {
-    /// It is run again, unless it has been lost [`max_crashes`](Limits::max_crashes) times. The default: a job
-    /// is run at least once.
+    /// It is run again, unless it has been lost [`max_crashes`](Limits::max_crashes) times in a row. The default: a
+    /// job is run at least once.
     #[default]
     Rerun,
     /// It is dead. With one attempt, a job is run at most once. An attempt that a shutdown stopped counts.
@@ -126,7 +126,10 @@ pub enum OnLost {
 pub struct Limits {
     /// Attempts before the job is dead, at least 1. Default 20.
     pub max_attempts: u32,
-    /// How often the job may take its node down with it before it is dead. Default 3.
+    /// How often in a row a node may die that holds the job before it is dead: the job may be what kills them. An attempt
+    /// that ends, be it with a failure, begins the count anew. Default 3: a job that aborts its process dies of it, and
+    /// those that were run beside it do not, for after two losses a job is not run beside others of which the same is
+    /// true. With 0 or 1 the first loss is the end.
     pub max_crashes: u32,
     /// What becomes of it when its node dies.
     pub on_lost: OnLost,
@@ -404,7 +407,7 @@ pub struct JobRecord {
     pub version: i64,
     /// Attempts begun, the present one included.
     pub attempt: u32,
-    /// Attempts that ended with the death of the node.
+    /// How often in a row a node has died that held it.
     pub crashes: u32,
     /// How often it may be tried.
     pub limits: Limits,

@@ -34,7 +34,8 @@
 //!
 //! # What is promised
 //! - A durable job that was acknowledged is started **at least once**, unless it is cancelled, or dead by its own
-//!   [limits](Limits) before.
+//!   [limits](Limits) before. One that takes its process down again and again dies by them; those beside it do not
+//!   ([`Limits::max_crashes`]).
 //! - At any moment at most one *lease holder* exists for a job; a holder that lost its lease cannot record an outcome.
 //! - Each job gets **exactly one** recorded outcome.
 //! - Effects that a handler writes to the same database, in a transaction in which it [completes](JobContext#exactly-once)
@@ -121,7 +122,7 @@ pub use store::SqliteStore;
 pub use store::{
     Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, MemoryStore, Moved, News, Next,
     Peek, Peeked, QueueChange, QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Store,
-    Tenure, Ticket, Verdict, follow_ups, lost, refusal, settle,
+    Tenure, Ticket, Verdict, follow_ups, lost, lost_together, refusal, settle,
 };
 pub use tally::{Ending, ErrorTally, RunTally, Spans, Tallies, fingerprint};
 pub use time::{SystemTimeSource, TimeSource, Timestamp};

@@ -74,7 +74,8 @@ impl KindOptions {
         self
     }
 
-    /// How often a job may take its node down before it is dead. Default 3.
+    /// How often in a row a node may die that holds a job before the job is dead. Default 3; see
+    /// [`Limits::max_crashes`].
     pub fn max_crashes(mut self, crashes: u32) -> Self {
         self.limits.max_crashes = crashes;
         self

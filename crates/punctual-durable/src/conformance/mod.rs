@@ -114,6 +114,8 @@ macro_rules! conformance_tests {
             jobs_of_a_dead_node_are_rescued
             a_rescued_job_refuses_its_old_owner
             a_job_that_kills_its_nodes_dies
+            a_job_does_not_die_of_what_another_may_have_done
+            an_attempt_that_ends_clears_the_crashes
             jobs_of_a_living_node_are_never_rescued
             a_node_that_leaves_frees_its_jobs_at_once
             a_dead_job_lives_again_unless_its_key_is_taken

@@ -194,12 +194,13 @@ fn due(random: &mut fastrand::Rng) -> Due {
 
 fn verdict(random: &mut fastrand::Rng) -> Verdict {
     let after = Duration::from_millis(random.u64(0..3_000));
-    match random.u32(0..10) {
+    match random.u32(0..11) {
         0..3 => Verdict::Done,
         3 => Verdict::Discard { reason: "moot".to_owned() },
         4..7 => Verdict::Retry { after, error: "no".to_owned() },
         7 => Verdict::Fail { error: "never".to_owned() },
         8 => Verdict::Snooze { after },
+        9 => Verdict::Defer { after },
         _ => Verdict::Release,
     }
 }

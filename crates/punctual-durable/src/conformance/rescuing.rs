@@ -74,6 +74,67 @@ pub fn a_job_that_kills_its_nodes_dies(subject: &mut dyn Subject) {
     subject.verify();
 }
 
+/// A node that held several jobs, of which each may have killed it: nobody knows which.
+pub fn a_job_does_not_die_of_what_another_may_have_done(subject: &mut dyn Subject) {
+    let limits = Limits { max_crashes: 3, ..Limits::default() };
+    let hand = Hand::new(subject);
+    let (a, b) = (hand.hold(NewJob { limits, ..job() }).id, hand.hold(NewJob { limits, ..job() }).id);
+    drop(hand);
+    for crash in 1..=5 {
+        subject.crash();
+        let hand = Hand::new(subject);
+        assert_eq!(hand.store.rescue(hand.node, 100).unwrap().len(), 2);
+        for id in [a, b] {
+            let record = hand.get(id);
+            assert_eq!((record.state, record.crashes), (JobState::Scheduled, crash.min(2)));
+        }
+        subject.clock().advance(Duration::from_secs(300));
+        hand.renew();
+        let held = hand.sweep(9);
+        assert_eq!(held.len(), 2);
+        if crash == 5 {
+            hand.report(&held[0], Verdict::Defer { after: Duration::ZERO });
+        }
+    }
+    subject.crash();
+    let hand = Hand::new(subject);
+    let rescued = hand.store.rescue(hand.node, 100).unwrap();
+    assert_eq!(rescued.iter().map(|it| (it.id, it.state)).collect::<Vec<_>>(), [(b, JobState::Dead)]);
+    assert_eq!(hand.sweep_ids(9), [a]);
+    subject.verify();
+}
+
+/// Losses count in a row: an attempt that ends begins anew, one that is given back does not.
+pub fn an_attempt_that_ends_clears_the_crashes(subject: &mut dyn Subject) {
+    let after = Duration::ZERO;
+    let error = "no".to_owned();
+    for (verdict, crashes) in [
+        (Verdict::Retry { after, error }, 0),
+        (Verdict::Snooze { after }, 0),
+        (Verdict::Release, 1),
+        (Verdict::Defer { after: Duration::from_secs(1) }, 1),
+    ] {
+        let id = Hand::new(subject).hold(job()).id;
+        subject.crash();
+        let hand = Hand::new(subject);
+        assert_eq!(hand.store.rescue(hand.node, 100).unwrap().len(), 1);
+        let held = hand.sweep(1).pop().unwrap();
+        assert_eq!((held.id, held.crashes, held.attempt), (id, 1, 1));
+        let due = match verdict {
+            Verdict::Defer { after } => hand.store.now().after(after),
+            Verdict::Release => held.due,
+            _ => hand.store.now(),
+        };
+        assert_eq!(hand.report(&held, verdict.clone()), Recorded::Waits(due));
+        let record = hand.get(id);
+        assert_eq!((record.state, record.crashes), (JobState::Scheduled, crashes), "{verdict:?}");
+        assert_eq!(record.attempt, u32::from(matches!(verdict, Verdict::Retry { .. })));
+        hand.store.cancel(vec![id]).unwrap();
+        hand.store.leave(hand.node).unwrap();
+    }
+    subject.verify();
+}
+
 /// However long a job takes.
 pub fn jobs_of_a_living_node_are_never_rescued(subject: &mut dyn Subject) {
     let hand = Hand::new(subject);

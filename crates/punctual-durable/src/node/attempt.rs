@@ -90,6 +90,11 @@ impl Attempt {
         }
     }
 
+    /// Gives it back unbegun, for a while.
+    pub(super) fn defer(mut self, after: Duration) {
+        self.report(Verdict::Defer { after }, Vec::new(), None);
+    }
+
     /// The handler has answered, after it was so late and ran so long.
     pub(super) fn end(
         mut self,

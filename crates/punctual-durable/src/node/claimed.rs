@@ -7,11 +7,13 @@ use std::time::Duration;
 use punctual::{Sleep, TaskHandle, Tick, When};
 
 use super::attempt::Attempt;
+use super::custody;
 use super::flight::Flight;
 use super::{Held, LONGEST_AHEAD, LONGEST_UNREPORTED, LONGEST_WAIT, Node, Outgoing, Phase, TOO_EARLY};
 use crate::job::{Fence, JobId, JobRecord};
 use crate::registry::{KindOptions, Run};
 use crate::signal::{Signal, Stop};
+use crate::store::is_suspect;
 
 /// A job that the workers have, and its task.
 type Launched = (JobId, Fence, Arc<TaskHandle<()>>);
@@ -21,7 +23,8 @@ impl Node {
     pub(super) fn accept(self: &Arc<Self>, jobs: Vec<JobRecord>) {
         let (now, store_now) = (self.now(), self.store.now());
         let mut attempts = Vec::with_capacity(jobs.len());
-        let (mut replaced, mut given_back) = (Vec::new(), Vec::new());
+        let (mut replaced, mut given_back, mut deferred) = (Vec::new(), Vec::new(), Vec::new());
+        let mut kept = None;
         let mut state = self.lock();
         for job in jobs {
             let signal = Arc::new(Signal::default());
@@ -33,11 +36,17 @@ impl Node {
                 given_back.push(Attempt::new(Arc::clone(self), Arc::new(job), signal));
                 continue;
             }
+            let suspect = is_suspect(&job);
+            if suspect && state.has_suspect() {
+                deferred.push(Attempt::new(Arc::clone(self), Arc::new(job), signal));
+                continue;
+            }
             let early = !wait.is_zero();
             let held = Held {
                 fence: job.fence,
                 term: state.lease.term(),
                 exclusive: self.exclusive && self.handler(&job.kind).is_some_and(|(_, kind)| kind.exclusive),
+                suspect,
                 since: now.after(wait),
                 early,
                 signal: Arc::clone(&signal),
@@ -49,11 +58,19 @@ impl Node {
             state.discount(old.as_ref());
             state.early += usize::from(early);
             replaced.extend(old);
-            attempts.push(Attempt::new(Arc::clone(self), Arc::new(job), signal));
+            let attempt = Attempt::new(Arc::clone(self), Arc::new(job), signal);
+            if suspect { kept = Some(attempt) } else { attempts.push(attempt) }
         }
+        if deferred.is_empty() {
+            attempts.extend(kept);
+        } else if kept.is_some() {
+            state.custody = kept;
+        }
+        let wait = state.deferral(now, deferred.len());
         drop(state);
         drop(replaced);
         drop(given_back);
+        deferred.into_iter().for_each(|attempt| attempt.defer(custody::spread(wait)));
         let launched = attempts.into_iter().filter_map(|attempt| self.launch(attempt)).collect();
         self.attach(launched, false);
     }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::job::{JobState, OnLost};
 use crate::journal::Update;
-use crate::store::{Exchange, Exchanged, Recorded, Report, Ticket, Verdict};
+use crate::store::{Exchange, Exchanged, Recorded, Report, Ticket, Verdict, is_suspect};
 use crate::tally::Ending;
 use crate::time::Timestamp;
 
@@ -153,8 +153,10 @@ impl Node {
         if !state.counter.has_news() {
             state.count_by = state.count_by.max(now.after(COUNT_EVERY));
         }
-        let finished = sent.iter().filter(|out| out.verdict != Verdict::Release).count();
-        if finished < sent.len() {
+        let released = sent.iter().filter(|out| out.verdict == Verdict::Release).count();
+        let deferred = sent.iter().filter(|out| matches!(out.verdict, Verdict::Defer { .. })).count();
+        let finished = sent.len() - released - deferred;
+        if released > 0 {
             state.pace.overreached();
         }
         state.pace.exchanged(now, took, finished);
@@ -174,6 +176,8 @@ impl Node {
         for ticket in answer.followed {
             state.front.add(ticket);
         }
+        let alone = !answer.claimed.iter().any(is_suspect);
+        let cleared = if alone { state.leave_custody() } else { None };
         drop(state);
         for (out, recorded) in sent.iter().zip(&answer.recorded) {
             self.tell_recorded(out, *recorded);
@@ -181,6 +185,9 @@ impl Node {
         let over =
             sent.iter().zip(&answer.recorded).filter(|(_, recorded)| matches!(recorded, Recorded::Over(_)));
         self.watch.hint(over.map(|(out, _)| out.job.id));
+        if let Some(attempt) = cleared {
+            self.relaunch(attempt);
+        }
         self.accept(answer.claimed);
     }
 
@@ -205,7 +212,9 @@ impl State {
     /// Counts an attempt whose end has been recorded.
     fn count(&mut self, out: &Outgoing, recorded: Recorded, now: Timestamp) {
         let ending = match (recorded, &out.verdict) {
-            (Recorded::Already | Recorded::Stale, _) | (_, Verdict::Release) => return,
+            (Recorded::Already | Recorded::Stale, _) | (_, Verdict::Release | Verdict::Defer { .. }) => {
+                return;
+            }
             (Recorded::Over(JobState::Done), _) => Ending::Done,
             (Recorded::Over(JobState::Discarded), _) => Ending::Discarded,
             (Recorded::Over(JobState::Cancelled), _) => Ending::Cancelled,

@@ -26,7 +26,8 @@
 //!    store while jobs are short. Those that wait for their instant need no thread yet, and leave room for what is due
 //!    now. What has found none [`LONGEST_AHEAD`] after it could have begun is given back. Reports that the store has not
 //!    taken count as well, but for those that were set aside: when it is down, claiming stops.
-//! 5. *User code runs and is dropped without the lock of `state`.* Handlers run in attempts, observers are called by
+//! 5. *Of jobs that may be poison pills one is begun at a time;* see `custody.rs`.
+//! 6. *User code runs and is dropped without the lock of `state`.* Handlers run in attempts, observers are called by
 //!    [`Node::tell`], and attempts, which report when dropped, are never dropped under it.
 //!
 //! # Locks
@@ -40,6 +41,7 @@
 
 mod attempt;
 mod claimed;
+mod custody;
 mod exchange;
 mod flight;
 mod front;
@@ -177,6 +179,7 @@ impl Node {
             front: Front::default(),
             schedules: Vec::new(),
             held: HashMap::new(),
+            custody: None,
             early: 0,
             flying: 0,
             async_limit: settings.async_limit,
@@ -231,7 +234,7 @@ impl Node {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // By 5 no user code can panic under it.
+        // By 6 no user code can panic under it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -24,7 +24,7 @@ use punctual::Tick;
 
 use super::{MOST_AHEAD, MOST_REPORTS, Outgoing};
 use crate::job::JobId;
-use crate::store::Verdict;
+use crate::store::{Verdict, is_suspect};
 
 /// How long those that were set aside wait after one of them has failed: this, or so many times what that took.
 const PAUSE: (Duration, u32) = (Duration::from_secs(1), 3);
@@ -67,6 +67,11 @@ impl Outbox {
 
     pub(super) fn ids(&self) -> impl Iterator<Item = JobId> {
         self.waiting.iter().chain(&self.aside).map(|out| out.job.id)
+    }
+
+    /// Whether the store still takes us for the holder of one that may be a poison pill.
+    pub(super) fn has_suspect(&self) -> bool {
+        self.waiting.iter().chain(&self.aside).any(|out| is_suspect(&out.job))
     }
 
     pub(super) fn push(&mut self, report: Outgoing) {

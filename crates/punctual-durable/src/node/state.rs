@@ -8,6 +8,7 @@ use std::time::Duration;
 use punctual::{CancelOnDrop, TaskHandle, Tick};
 
 use super::Node;
+use super::attempt::Attempt;
 use super::front::{Front, Room};
 use super::lease::Lease;
 use super::outbox::Outbox;
@@ -30,6 +31,8 @@ pub(super) struct State {
     /// Those that were due soon at the last look.
     pub(super) schedules: Vec<ScheduleRecord>,
     pub(super) held: HashMap<JobId, Held>,
+    /// One of them, which is not begun yet; see `custody.rs`.
+    pub(super) custody: Option<Attempt>,
     /// How many of them wait for their instant.
     pub(super) early: usize,
     /// How many of them are async handlers under way, and how many of those hold no place.
@@ -75,6 +78,8 @@ pub(super) struct Held {
     /// The term of the lease that it was claimed in.
     pub(super) term: u64,
     pub(super) exclusive: bool,
+    /// Whether it may be a poison pill; see `custody.rs`.
+    pub(super) suspect: bool,
     /// Since when it could have begun.
     pub(super) since: Tick,
     /// Whether it still waits for its instant.

@@ -66,7 +66,9 @@ impl Node {
         }
         state.phase = Phase::Draining;
         let waiting = state.tasks(|held| !held.flying);
+        let unbegun = state.custody.take();
         drop(state);
+        drop(unbegun);
         // Those that have begun are not in the queue any more, and stay.
         waiting.iter().for_each(|task| drop(task.remove()));
         self.workers.shutdown();

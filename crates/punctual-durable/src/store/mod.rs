@@ -17,7 +17,7 @@
 //! | cancel | `Scheduled` | `Cancelled` |
 //! | | `Claimed` | the owner is asked |
 //! | reschedule | `Scheduled` | due changes, version + 1 |
-//! | rescue | `Claimed`, owner not alive | `Scheduled` again with crashes + 1, or `Dead` |
+//! | rescue | `Claimed`, owner not alive | `Scheduled` again with crashes + 1, or `Dead`; see `rules.rs` |
 //! | retry | `Dead`, the unique key is free | `Scheduled`, attempt and crashes 0 |
 //! | fire | the schedule has the version that was seen, and is not paused | its occurrences are `Scheduled`, its next time moves on |
 //!
@@ -93,7 +93,8 @@ pub use messages::{
 };
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
-pub use rules::{Next, Verdict, follow_ups, lost, refusal, settle};
+pub(crate) use rules::is_suspect;
+pub use rules::{Next, Verdict, follow_ups, lost, lost_together, refusal, settle};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 
@@ -320,7 +321,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [disowns](Exchange::disown) them.
     fn exchange(&self, node: NodeId, exchange: Exchange) -> Result<Exchanged>;
 
-    /// Takes at most `most` jobs from owners that are dead; `node` is the one who asks. See [`OnLost`](crate::OnLost).
+    /// Takes at most `most` jobs from owners that are dead, as [`lost_together`] says; `node` is the one who asks. See
+    /// [`OnLost`](crate::OnLost).
     ///
     /// # Errors
     /// If the store fails.

@@ -1,6 +1,6 @@
 //! What is done to nodes of any store.
 
-use punctual_durable::JobState;
+use punctual_durable::{JobState, Limits};
 
 use crate::fuse::POINTS;
 use crate::node::Node;
@@ -49,19 +49,30 @@ pub(crate) fn deaths_between_steps(mut world: World, times: u32) {
     tell(&format!("{} deaths between steps", times as usize * POINTS.len()), world.verdict());
 }
 
-/// A job that aborts whoever runs it, among others that do not.
+/// A job that aborts whoever runs it, among others that do not and may be lost no more often: it dies, and they live.
 pub(crate) fn poison(mut world: World) {
-    let mut poison = World::job(Act::Abort);
-    poison.limits.max_crashes = 2;
-    let poison = world.store.enqueue(vec![poison]).unwrap()[0].id();
-    world.enqueue_some(10);
-    world.spawn().die();
-    world.spawn().die();
-    let node = world.spawn();
+    let usual = |act| {
+        let mut job = World::job(act);
+        job.limits = Limits::default();
+        job
+    };
+    let poison = world.store.enqueue(vec![usual(Act::Abort)]).unwrap()[0].id();
+    // Claimed with it, and not begun when it crashes.
+    world.enqueue(vec![usual(Act::Plain); 40]);
+    let mut node = world.spawn();
+    let mut deaths = 0;
+    loop {
+        node.die();
+        deaths += 1;
+        node = world.spawn();
+        if world.await_line(&format!("job {poison} of the dead")).ends_with("is dead") {
+            break;
+        }
+    }
     world.await_all();
     node.end();
     let record = world.store.job(poison).unwrap().unwrap();
-    assert_eq!((record.state, record.crashes), (JobState::Dead, 2));
+    assert_eq!((record.state, record.crashes), (JobState::Dead, 3));
     assert_eq!(world.store.purge(vec![poison]).unwrap(), 1);
-    world.verdict();
+    tell(&format!("a job that killed {deaths} nodes"), world.verdict());
 }

@@ -284,10 +284,21 @@ impl World {
         self.insist(|store| store.find(&Filter::new().limit(usize::MAX)))
     }
 
+    /// With all its losses: the record counts those in a row, and not those that another may be to blame for.
+    fn row(&self, job: &JobRecord) -> Row {
+        let row = Row::from(job);
+        if job.crashes < 2 && job.attempt <= 1 {
+            return row;
+        }
+        let failures = self.insist(|store| store.failures(job.id));
+        let lost = failures.iter().filter(|failure| failure.message.contains(" died while it held ")).count();
+        Row { crashes: row.crashes.max(u32::try_from(lost).unwrap()), ..row }
+    }
+
     pub(crate) fn judge(&self) -> Result<Seen, Vec<Violation>> {
         checker::check(&Evidence {
             log: self.log.read(),
-            rows: self.records().iter().map(Row::from).collect(),
+            rows: self.records().iter().map(|job| self.row(job)).collect(),
             series: self.series().into_iter().collect(),
             leave: self.leave,
         })

@@ -15,6 +15,7 @@ mod bad_input;
 mod chain;
 #[cfg(feature = "sqlite")]
 mod completing;
+mod custody;
 mod early;
 mod failing;
 mod journal;

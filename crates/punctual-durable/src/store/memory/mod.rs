@@ -18,10 +18,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use self::state::{Line, State, line_of, plain_queue, ticket_of};
-use super::rules::{lost, settle};
+use super::rules::{lost_together, settle};
 use super::{
-    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, Peek, Peeked, QueueChange,
-    QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket, Verdict,
+    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, Next, Peek, Peeked,
+    QueueChange, QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket, Verdict,
 };
 use crate::doctor::Finding;
 use crate::error::{Error, Result};
@@ -440,13 +440,12 @@ impl Store for MemoryStore {
         if !state.is_alive(node, now) {
             return Ok(Vec::new());
         }
-        let orphans: Vec<(JobId, NodeId)> = (state.claimed.iter())
-            .filter_map(|id| Some((*id, state.jobs[id].owner?)))
-            .filter(|(_, owner)| !state.is_alive(*owner, now))
-            .take(most)
+        let orphans: Vec<JobRecord> = (state.claimed.iter().map(|id| &state.jobs[id]))
+            .filter(|job| job.owner.is_some_and(|owner| !state.is_alive(owner, now)))
+            .cloned()
             .collect();
-        let rescue = |(id, from): (JobId, NodeId)| {
-            let next = lost(&state.jobs[&id], now);
+        let rescue = |(job, next): (JobRecord, Next)| {
+            let (id, from) = (job.id, job.owner.unwrap_or(NodeId::from_i64(0)));
             let rescued = Rescued::new(id, from, next.state);
             state.follow(id, next, now);
             // By 3: a late report of the old owner must not pass for one that was heeded.
@@ -457,7 +456,7 @@ impl Store for MemoryStore {
             }
             rescued
         };
-        Ok(orphans.into_iter().map(rescue).collect())
+        Ok(lost_together(orphans, most, now).into_iter().map(rescue).collect())
     }
 }
 

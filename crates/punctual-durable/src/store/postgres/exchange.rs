@@ -20,7 +20,7 @@ use super::timeline;
 use crate::job::{Fence, JobId, JobRecord, JobState, NodeId};
 use crate::store::{
     Exchange, Exchanged, Peek, Peeked, Recorded, Renewal, Report, Rescued, Tenure, Ticket, Verdict,
-    follow_ups, lost, settle,
+    follow_ups, lost_together, settle,
 };
 use crate::time::Timestamp;
 
@@ -370,13 +370,13 @@ pub(super) fn rescue(
             "SELECT ",
             living!(),
             " FROM punctual.job j JOIN punctual.line l ON l.id = j.line WHERE j.id = ANY ($1) AND j.owner = ANY ($2) \
-             AND j.state = 1 ORDER BY j.id LIMIT $3 FOR UPDATE OF j SKIP LOCKED"
+             AND j.state = 1 ORDER BY j.crashes >= 2 OR j.crashes = 1 AND j.max_crashes <= 2 DESC, j.id LIMIT $3 \
+             FOR UPDATE OF j SKIP LOCKED"
         );
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let orphans = session.query(sql, &[&held.concat(), &nodes, &most])?;
+        let limit = i64::try_from(most).unwrap_or(i64::MAX);
+        let orphans = session.query(sql, &[&held.concat(), &nodes, &limit])?;
         let (mut moves, mut rescued, mut following) = (Moves::default(), Vec::new(), Vec::new());
-        for job in orphans.iter().map(rows::read) {
-            let next = lost(&job, now);
+        for (job, next) in lost_together(orphans.iter().map(rows::read).collect(), most, now) {
             following.extend(follow_ups(&job, &next, &[]).into_iter().map(|follow_up| (job.id, follow_up)));
             rescued.push(Rescued::new(job.id, job.owner.unwrap_or(NodeId::from_i64(0)), next.state));
             moves.push(&job, next);

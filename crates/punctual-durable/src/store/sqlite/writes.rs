@@ -14,7 +14,7 @@ use crate::job::{Due, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict};
 use crate::lane::share;
 use crate::store::{
     Cancelling, Enqueued, Exchange, Exchanged, Moved, Next, QueueChange, Recorded, Rescued, Ticket, Verdict,
-    follow_ups, lost, settle,
+    follow_ups, lost_together, settle,
 };
 use crate::time::Timestamp;
 
@@ -344,8 +344,7 @@ impl Write<'_> {
     pub(super) fn rescue(&self, node: NodeId, most: usize) -> Result<Vec<Rescued>> {
         let mut rescued = Vec::new();
         let orphans = self.sql(self.claimed(|job| job.owner != Some(node)))?;
-        for job in orphans.into_iter().take(most) {
-            let next = lost(&job, self.now);
+        for (job, next) in lost_together(orphans, most, self.now) {
             let from = job.owner.unwrap_or(NodeId::from_i64(0));
             rescued.push(Rescued::new(job.id, from, next.state));
             self.follow_and_accept(&job, next, &mut Vec::new())?;

@@ -33,6 +33,11 @@ fn what_a_killed_node_had_to_do_is_done_by_others_when_its_lease_is_over() {
     outlived::killed_nodes_are_outlived(World::postgres(Postgres::shared()), lease_end);
 }
 
+#[test]
+fn a_job_that_kills_its_process_dies_and_the_others_live() {
+    scenarios::poison(World::postgres(Postgres::shared()));
+}
+
 /// Others take what it held; when it goes on, its report is refused, and the outcome stays that of the other.
 #[test]
 fn a_stopped_node_loses_what_it_holds_and_its_stale_finish_is_refused() {
