@@ -146,8 +146,8 @@ pub(crate) struct Node {
     watch: Arc<Watch>,
     control: Executor,
     workers: Executor,
-    /// For the timers of async handlers, which must not wait for a busy worker, nor for the store. It has a thread while
-    /// there are any.
+    /// For the timers of async handlers, and those that stop handlers, which must not wait for a busy worker, nor for the
+    /// store. It has a thread while there are any.
     timers: Executor,
     /// This node, for tasks that must not keep it alive.
     weak: Weak<Self>,

@@ -41,7 +41,8 @@ impl Node {
         signal.wake();
     }
 
-    /// A timer that stops an attempt which takes too long; dropping it takes it back.
+    /// A timer that stops an attempt which takes too long; dropping it takes it back. It does not wait for control, which may
+    /// be what hangs, in a call of the store that does not return.
     pub(super) fn stop_later(&self, timeout: Duration, id: JobId, fence: Fence) -> Option<CancelOnDrop<()>> {
         let weak = self.weak.clone();
         let stop = move || {
@@ -49,7 +50,7 @@ impl Node {
                 node.stop(id, Some(fence), Stop::TimedOut);
             }
         };
-        self.control.schedule(timeout, stop).ok().map(TaskHandle::cancel_on_drop)
+        self.timers.schedule(timeout, stop).ok().map(TaskHandle::cancel_on_drop)
     }
 
     /// Claims nothing more, gives back what has not begun, lets what runs go on for `patience`, then asks it to stop

@@ -8,6 +8,7 @@ use punctual_durable::{
     Error, Exchange, Exchanged, MemoryStore, NodeId, Peek, Peeked, Renewal, Rescued, Result, Store,
 };
 
+use crate::bench::Gate;
 use crate::delegate::delegate;
 
 /// A store that fails when told.
@@ -27,6 +28,8 @@ struct Mood {
     no_renewals: bool,
     /// The next renewal hangs until something comes.
     hang: Option<Receiver<()>>,
+    /// So does the next exchange, which says that it does.
+    hang_exchange: Option<(Sender<()>, Receiver<()>)>,
     no_exchanges: bool,
     /// Exchanges that asked for jobs, and all.
     claims: u32,
@@ -55,6 +58,13 @@ impl Flaky {
         let (sender, receiver) = channel();
         self.mood.lock().unwrap().hang = Some(receiver);
         sender
+    }
+
+    /// The next exchange says that it has come, and does not return until told.
+    pub(crate) fn hang_exchange(&self) -> Gate {
+        let ((begin, begun), (go_on, wait)) = (channel(), channel());
+        self.mood.lock().unwrap().hang_exchange = Some((begin, wait));
+        Gate { begun, go_on }
     }
 
     pub(crate) fn refuse_exchanges(&self, refuse: bool) {
@@ -116,6 +126,11 @@ impl Store for Flaky {
 
     fn exchange(&self, node: NodeId, exchange: Exchange) -> Result<Exchanged> {
         self.mood()?;
+        let hang = self.mood.lock().unwrap().hang_exchange.take();
+        if let Some((begin, wait)) = hang {
+            let _ = begin.send(());
+            let _ = wait.recv();
+        }
         if self.mood.lock().unwrap().no_exchanges {
             return Err(Error::transient("not now"));
         }

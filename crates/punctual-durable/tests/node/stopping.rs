@@ -264,6 +264,35 @@ fn a_handler_that_outlives_its_node_is_still_recorded_and_runs_nowhere_else() {
     bench.store.verify();
 }
 
+/// What stops it does not wait for the store.
+#[test]
+fn a_handler_that_takes_too_long_is_told_while_the_store_hangs() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (tell, told) = channel();
+    let handler = move |_: Mail, cx: &JobContext| {
+        tell.send(None)?;
+        let stopped = cx.sleep(HOUR).unwrap_err();
+        tell.send(Some(stopped))?;
+        Err(stopped.into())
+    };
+    let options = KindOptions::new().timeout(5 * SECOND);
+    let jobs = bench.on(flaky.clone()).handle_with("mail", options, handler).start().unwrap();
+    jobs.enqueue(mail("a")).send().unwrap();
+    assert_eq!(told.recv().unwrap(), None);
+    bench.clock.wait_until_idle();
+    let hung = flaky.hang_exchange();
+    jobs.enqueue(mail("b")).send().unwrap();
+    hung.begun.recv().unwrap();
+    bench.clock.jump(5 * SECOND);
+    assert_eq!(told.recv().unwrap(), Some(Stop::TimedOut));
+    hung.go_on.send(()).unwrap();
+    bench.clock.wait_until_idle();
+    jobs.shutdown(Duration::ZERO).unwrap();
+    bench.clock.wait_until_idle();
+    bench.store.verify();
+}
+
 /// Clients do not keep a node alive.
 #[test]
 fn a_client_outlives_its_node() {
