@@ -100,13 +100,15 @@ impl Jobs {
     /// [outcome](Client::outcome) is told that it did not come. Says how many handlers heeded none of it: as long as the
     /// process lives they go on, and when they end they are recorded; if it ends before, their jobs count as lost.
     ///
-    /// If the store fails, it is tried again for as long as there is patience left.
+    /// If the store fails, it is tried again for as long as there is patience left. If it does not answer, it is waited for
+    /// as long, or ten seconds if that is more.
     ///
     /// # Errors
-    /// If the store fails to the last. What could not be recorded is recorded when the store is back, if the process lives
-    /// to see it; otherwise those jobs count as lost when the lease of the node is over.
-    pub fn shutdown(self, patience: Duration) -> Result<usize> {
-        self.node.as_ref().map_or(Ok(0), |node| node.shut_down(patience))
+    /// If the store fails to the last, or does not answer; that is [transient](Error::is_transient). What could not be
+    /// recorded is recorded when the store is back, if the process lives to see it; otherwise those jobs count as lost when
+    /// the lease of the node is over.
+    pub fn shutdown(mut self, patience: Duration) -> Result<usize> {
+        self.node.take().map_or(Ok(0), |node| node.shut_down(patience))
     }
 }
 

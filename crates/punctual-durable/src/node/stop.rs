@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::{CancelOnDrop, TaskHandle};
+use punctual::{CancelOnDrop, TaskHandle, WaitError};
 
 use super::{Held, Node, Phase, State};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::job::{Fence, JobId};
 use crate::signal::Stop;
 
 /// Attempts to reach a store that fails, at once, when the node is shutting down. After them come steps, with pauses.
 const LAST_TRIES: u32 = 5;
+
+/// How long a node that is shutting down waits for its store, at least, if that does not answer.
+const LAST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What came of an attempt to leave.
 enum Closing {
@@ -55,8 +58,9 @@ impl Node {
 
     /// Claims nothing more, gives back what has not begun, lets what runs go on for `patience`, then asks it to stop
     /// and waits as long again; records everything and leaves the store. What is left of the time it waits for a store
-    /// that fails. Says how many handlers are still running: with those, or with reports that the store has not taken,
-    /// the node stays until they have been recorded. (Should it die before, its lease runs out.)
+    /// that fails; for one that does not answer, [`LAST_PATIENCE`] at least. Says how many handlers are still running: with
+    /// those, or with reports that the store has not taken, the node stays until they have been recorded. (Should it die
+    /// before, its lease runs out.)
     ///
     /// May be called again, and by several threads.
     pub(crate) fn shut_down(self: &Arc<Self>, patience: Duration) -> Result<usize> {
@@ -89,12 +93,16 @@ impl Node {
         let node = Arc::clone(self);
         // Refused if it has left meanwhile.
         let Ok(last) = self.control.submit(move || node.close()) else { return Ok(0) };
-        match last.join() {
+        match last.join_timeout(until.since(self.now()).max(LAST_PATIENCE)) {
             Ok(Closing::Left(result)) => result.map(|()| 0),
             Ok(Closing::Stays(Ok(()), running)) => Ok(running),
             // It goes on trying; control ends when it has left.
             Ok(Closing::Stays(Err(_), _)) if self.control.await_termination(until.since(self.now())) => Ok(0),
             Ok(Closing::Stays(Err(error), _)) => Err(error),
+            // Control is in a call of the store. What was submitted is done when that returns.
+            Err(WaitError::Timeout) => {
+                Err(Error::transient("the store did not answer before the node was to be gone"))
+            }
             Err(_) => Ok(self.lock().held.len()),
         }
     }

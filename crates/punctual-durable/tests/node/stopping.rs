@@ -4,6 +4,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use punctual::Clock;
 use punctual_durable::{
     Backoff, Cancelling, Client, Done, Error, Event, JobContext, JobState, KindOptions, NodeId, Stop, Store,
 };
@@ -291,6 +292,39 @@ fn a_handler_that_takes_too_long_is_told_while_the_store_hangs() {
     jobs.shutdown(Duration::ZERO).unwrap();
     bench.clock.wait_until_idle();
     bench.store.verify();
+}
+
+/// It goes on when the store does, and leaves.
+#[test]
+fn a_node_is_not_kept_for_ever_by_a_store_that_hangs() {
+    for (dropped, patience) in [(false, 60 * SECOND), (false, Duration::ZERO), (true, Duration::ZERO)] {
+        let bench = Bench::new();
+        let flaky = Arc::new(Flaky::new(bench.store.clone()));
+        let jobs =
+            bench.on(flaky.clone()).handle("mail", |_: Mail, _: &JobContext| Ok(Done)).start().unwrap();
+        let hung = flaky.hang_exchange();
+        let id = jobs.enqueue(mail("a")).send().unwrap().id();
+        hung.begun.recv().unwrap();
+        let start = bench.clock.now();
+        let stopping = std::thread::spawn(move || {
+            if dropped {
+                drop(jobs);
+                return None;
+            }
+            Some(jobs.shutdown(patience).unwrap_err())
+        });
+        while !stopping.is_finished() {
+            bench.clock.jump(SECOND);
+            std::thread::yield_now();
+        }
+        let waited = bench.clock.now().since(start);
+        assert!(waited >= patience.max(10 * SECOND), "{waited:?}");
+        assert!(stopping.join().unwrap().is_none_or(|error| error.is_transient()));
+        hung.go_on.send(()).unwrap();
+        bench.clock.wait_until_idle();
+        assert_eq!(bench.state(id), JobState::Scheduled, "it came too late");
+        bench.store.verify();
+    }
 }
 
 /// Clients do not keep a node alive.
