@@ -5,13 +5,15 @@
 //!
 //! # Protocol
 //! Take all that has been sent, at most [`MOST`]; begin; run each call in a savepoint of its own; commit; answer
-//! everybody. A call that fails is undone alone and answered with its error. If the commit fails nobody's effect is
-//! kept, and everybody is answered with that error.
+//! everybody. A call that fails is undone alone and answered with its error; so is one that panics. If the commit fails
+//! nobody's effect is kept, and everybody is answered with that error.
 //!
 //! # Invariants
 //! 1. No caller is told `Ok` before the commit that holds its effect has returned.
 //! 2. Every caller gets an answer: if the thread is gone, an error.
+//! 3. The thread goes on until nobody can call any more, whatever a call does.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
@@ -20,6 +22,7 @@ use rusqlite::Connection;
 
 use super::failed;
 use crate::error::{Error, Result};
+use crate::node::panic_message;
 
 /// Calls in one commit.
 const MOST: usize = 1_000;
@@ -53,7 +56,10 @@ where
 {
     fn run(&mut self, connection: &Connection) -> bool {
         let work = self.work.take().expect("a call is run once");
-        let result = work(connection);
+        // By 3. What it leaves behind is in the savepoint, which is undone.
+        let result = catch_unwind(AssertUnwindSafe(|| work(connection))).unwrap_or_else(|panic| {
+            Err(Error::broken(format!("a call of the store panicked: {}", panic_message(panic))))
+        });
         let kept = result.is_ok();
         self.result = Some(result);
         kept
@@ -155,5 +161,32 @@ impl Log {
     fn execute(&self, sql: &str) -> Result<()> {
         let run = || self.connection.prepare_cached(sql)?.execute([]);
         run().map(drop).map_err(|error| failed("cannot write to", &self.path, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs `sql` on the thread that writes.
+    fn run(writer: &Writer, sql: &'static str) {
+        let path = Path::new("test");
+        writer.call(move |to| to.execute_batch(sql).map_err(|error| failed("on", path, error))).unwrap();
+    }
+
+    #[test]
+    fn a_call_that_panics_is_undone_and_answered_and_others_go_on() {
+        let writer = Writer::start(Connection::open_in_memory().unwrap(), Path::new("test")).unwrap();
+        run(&writer, "CREATE TABLE kept (number INTEGER); INSERT INTO kept VALUES (1)");
+        let panics = |to: &Connection| -> Result<()> {
+            to.execute("INSERT INTO kept VALUES (2)", []).unwrap();
+            panic!("out of luck");
+        };
+        let error = writer.call(panics).unwrap_err();
+        assert!(error.is_broken() && error.to_string().contains("out of luck"), "{error}");
+        run(&writer, "INSERT INTO kept VALUES (3)");
+        let sum = "SELECT sum(number) FROM kept";
+        let sum = writer.call(move |to| Ok(to.query_row(sum, [], |row| row.get::<_, i64>(0)).unwrap()));
+        assert_eq!(sum.unwrap(), 4);
     }
 }
