@@ -126,7 +126,11 @@ impl Node {
             self.tell(&if renewal.tenure == Tenure::Active { Event::Active } else { Event::Standby });
         }
         renewal.cancels.into_iter().for_each(|id| self.cancel(id));
-        if active { self.rescue() } else { Ok(()) }
+        // The lease is granted, whatever comes of this: those that are left are rescued after the next renewal.
+        if active && let Err(error) = self.rescue() {
+            self.tell(&Event::StoreFailed(&error));
+        }
+        Ok(())
     }
 
     fn rescue(&self) -> Result<()> {

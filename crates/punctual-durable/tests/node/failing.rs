@@ -391,6 +391,37 @@ fn a_job_claimed_under_a_lease_that_lapsed_does_not_start_under_the_next() {
     jobs.shutdown(Duration::ZERO).unwrap();
 }
 
+/// What is left is rescued after the next one, and until then others have their turn.
+#[test]
+fn a_rescue_that_fails_is_no_failed_renewal() {
+    let bench = Bench::new();
+    let ghost = NodeId::random();
+    bench.store.renew(ghost, HOUR).unwrap();
+    let id = bench.store.enqueue(vec![NewJob::new("mail", "{\"to\":\"x\"}")]).unwrap()[0].id();
+    let kinds: Arc<[String]> = Arc::new(["mail".to_owned()]);
+    assert_eq!(bench.store.exchange(ghost, Exchange::new(kinds).sweep(1)).unwrap().claimed.len(), 1);
+    bench.store.leave(ghost).unwrap();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    flaky.refuse_rescues(true);
+    let renewed = flaky.tell_renewals();
+    let (tell, failures) = channel();
+    let observe = move |event: &Event<'_>| {
+        if let Event::StoreFailed(error) = event {
+            let _ = tell.send(error.to_string());
+        }
+    };
+    let (handler, calls) = recorder(&bench.clock);
+    let jobs = bench.on(flaky.clone()).observe(observe).handle("mail", handler).start().unwrap();
+    bench.clock.advance(500 * SECOND);
+    assert_eq!(renewed.try_iter().count(), 3, "at 0, 200 and 400");
+    assert_eq!(failures.try_iter().collect::<Vec<_>>(), ["not now"; 3]);
+    assert_eq!((calls.try_iter().count(), bench.state(id)), (0, JobState::Claimed));
+    flaky.refuse_rescues(false);
+    bench.clock.advance(100 * SECOND);
+    assert_eq!((calls.try_iter().count(), bench.state(id)), (1, JobState::Done));
+    bench.end(jobs);
+}
+
 #[test]
 fn a_clock_that_is_set_back_starts_nothing_early_and_set_forward_again_nothing_late() {
     let bench = Bench::new();

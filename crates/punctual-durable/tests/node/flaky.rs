@@ -31,6 +31,7 @@ struct Mood {
     /// So does the next exchange, which says that it does.
     hang_exchange: Option<(Sender<()>, Receiver<()>)>,
     no_exchanges: bool,
+    no_rescues: bool,
     /// Exchanges that asked for jobs, and all.
     claims: u32,
     exchanges: u32,
@@ -69,6 +70,10 @@ impl Flaky {
 
     pub(crate) fn refuse_exchanges(&self, refuse: bool) {
         self.mood.lock().unwrap().no_exchanges = refuse;
+    }
+
+    pub(crate) fn refuse_rescues(&self, refuse: bool) {
+        self.mood.lock().unwrap().no_rescues = refuse;
     }
 
     pub(crate) fn claims(&self) -> u32 {
@@ -158,6 +163,9 @@ impl Store for Flaky {
 
     fn rescue(&self, node: NodeId, most: usize) -> Result<Vec<Rescued>> {
         self.mood()?;
+        if self.mood.lock().unwrap().no_rescues {
+            return Err(Error::transient("not now"));
+        }
         self.store.rescue(node, most)
     }
 }
