@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual::ManualClock;
 use punctual_durable::{
     Backoff, Done, Exchange, Filter, JobContext, JobError, JobId, JobState, Jobs, KindOptions, NewJob,
-    Outcome, PostgresStore, Store,
+    OnConflict, Outcome, PostgresStore, Store,
 };
 
 use crate::{Database, Hand, LEASE, kinds, work};
@@ -90,6 +90,43 @@ fn what_was_completed_by_a_dead_node_is_done_and_followed() {
         let _ = transaction.commit();
         assert_eq!(booked(&database), 0);
     }
+}
+
+/// What follows one of them has a key that somebody is about to take, in a transaction that does not end.
+#[test]
+fn a_transaction_that_does_not_end_keeps_nobody_from_being_rescued_but_whom_it_concerns() {
+    let (database, clock) = (Database::new(), ManualClock::new());
+    let open = || Arc::new(PostgresStore::open_with_time(&database.url, clock.clone()).unwrap());
+    let hand = Hand::on(open());
+    let then = |key: &str| work().then(NewJob::new("tell", "2").unique(key, OnConflict::Keep));
+    let jobs = vec![then("taken"), work(), then("free"), then("free, too")];
+    let ids: Vec<JobId> = hand.store.enqueue(jobs).unwrap().iter().map(|job| job.id()).collect();
+    let mut mine = database.client();
+    for job in hand.sweep(9).claimed.iter().filter(|job| !job.then.is_empty()) {
+        let held: [&(dyn postgres::types::ToSql + Sync); 2] = [&job.id.as_i64(), &job.fence.as_i64()];
+        mine.execute("SELECT punctual.complete($1, $2)", &held).unwrap();
+    }
+    let mut endless = mine.transaction().unwrap();
+    let enqueue = "SELECT punctual.enqueue('tell', '1', unique_key => 'taken')";
+    let taker = JobId::from_i64(endless.query_one(enqueue, &[]).unwrap().get(0));
+    clock.advance(LEASE);
+    let heir = Hand::on(open());
+    let rescue = || -> Vec<(JobId, JobState)> {
+        let rescued = heir.store.rescue(heir.id, 9).unwrap();
+        rescued.iter().map(|rescued| (rescued.id, rescued.state)).collect()
+    };
+    let (done, again) = (JobState::Done, JobState::Scheduled);
+    assert_eq!(rescue(), [(ids[1], again), (ids[2], done), (ids[3], done)]);
+    let followed = |id: JobId| heir.store.find(&Filter::new().parent(id)).unwrap().len();
+    assert_eq!([ids[2], ids[3]].map(followed), [1, 1]);
+    assert_eq!(heir.store.job(ids[0]).unwrap().unwrap().state, JobState::Claimed);
+    let error = heir.store.rescue(heir.id, 9).unwrap_err();
+    assert!(error.is_transient(), "{error}");
+    endless.commit().unwrap();
+    assert_eq!(rescue(), [(ids[0], done)], "when it has ended after all");
+    let note = heir.store.job(ids[0]).unwrap().unwrap().note.unwrap();
+    assert!(note.contains(&format!("job {taker} has the unique key")), "{note}");
+    assert_eq!((followed(ids[0]), rescue()), (0, vec![]));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What nodes do: exchange, peek, renew, rescue, leave.
+//! What nodes do: exchange, peek, renew, leave. What they do for each other is in `rescue.rs`.
 //!
 //! One that only claims jobs by name is a plain statement (`claim.rs`). One whose reports all say that plain jobs are done is
 //! one statement and one round trip, too: `punctual.exchange`. If there is more to it (a failure, an occurrence of a schedule, a chain, something to be counted) the rules decide here, in a
@@ -13,14 +13,13 @@ use super::claim::claim;
 use super::follow::{self, Moves, moment};
 use super::journal;
 use super::low::Line;
-use super::rows::{self, lane_of, living, micros, read_claimed};
+use super::rescue::FORGET;
+use super::rows::{lane_of, micros, read_claimed};
 use super::session::{Answer, Holding, Session};
 use super::tally;
-use super::timeline;
 use crate::job::{Fence, JobId, JobRecord, JobState, NodeId};
 use crate::store::{
-    Exchange, Exchanged, Peek, Peeked, Recorded, Renewal, Report, Rescued, Tenure, Ticket, Verdict,
-    follow_ups, lost_together, settle,
+    Exchange, Exchanged, Peek, Peeked, Recorded, Renewal, Report, Tenure, Ticket, Verdict, follow_ups, settle,
 };
 use crate::time::Timestamp;
 
@@ -319,71 +318,11 @@ pub(super) fn renew(
     Ok(Renewal::new(Tenure::Active, rows.iter().map(|row| JobId::from_i64(row.get(0))).collect()))
 }
 
-/// Forgets nodes that hold nothing.
-const FORGET: &str = "DELETE FROM punctual.node n WHERE n.id = ANY ($1) AND NOT EXISTS (\
-     SELECT FROM unnest(n.held) h (id) JOIN punctual.job j ON j.id = h.id AND j.owner = n.id AND j.state = 1)";
-
 pub(super) fn leave(session: &mut Session, node: NodeId, given: Option<i64>) -> Answer<()> {
     session.transaction(|session| {
         let sql = "UPDATE punctual.node SET until = coalesce($2, punctual.clock()), \
                    left_at = coalesce($2, punctual.clock()) WHERE id = $1";
         session.query(sql, &[&node.as_i64(), &given])?;
         session.query(FORGET, &[&vec![node.as_i64()]]).map(drop)
-    })
-}
-
-/// Nodes that are dead: their lease is over, and they have had the time of one to renew it since the server was started,
-/// or took the place of another (`timeline.rs`). Otherwise the first node that is back after the server was away would
-/// take all others for dead.
-macro_rules! dead {
-    () => {
-        "SELECT n.id, n.held FROM punctual.node n WHERE n.until <= coalesce($1, punctual.clock()) AND \
-         ($1 IS NOT NULL OR n.left_at IS NOT NULL OR punctual.clock() >= \
-          punctual.later(greatest((extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint, \
-                                  (SELECT m.value FROM punctual.meta m WHERE m.name = 'failover')), n.lease))"
-    };
-}
-
-pub(super) fn rescue(
-    session: &mut Session,
-    node: NodeId,
-    most: usize,
-    given: Option<i64>,
-) -> Answer<Vec<Rescued>> {
-    if session.query(concat!(dead!(), " LIMIT 1"), &[&given])?.is_empty() {
-        return Ok(Vec::new());
-    }
-    if given.is_none() {
-        timeline::watch(session)?;
-    }
-    session.transaction(|session| {
-        let alive = "SELECT FROM punctual.node WHERE id = $1 AND until > coalesce($2, punctual.clock())";
-        if session.query(alive, &[&node.as_i64(), &given])?.is_empty() {
-            return Ok(Vec::new());
-        }
-        // One that renews at this moment, or is rescued by another, is left alone.
-        let dead = session.query(concat!(dead!(), " ORDER BY n.id FOR UPDATE SKIP LOCKED"), &[&given])?;
-        let (nodes, held): (Vec<i64>, Vec<Vec<i64>>) =
-            dead.iter().map(|row| (row.get::<_, i64>(0), row.get::<_, Vec<i64>>(1))).unzip();
-        let now = moment(session, given)?;
-        let sql = concat!(
-            "SELECT ",
-            living!(),
-            " FROM punctual.job j JOIN punctual.line l ON l.id = j.line WHERE j.id = ANY ($1) AND j.owner = ANY ($2) \
-             AND j.state = 1 ORDER BY j.crashes >= 2 OR j.crashes = 1 AND j.max_crashes <= 2 DESC, j.id LIMIT $3 \
-             FOR UPDATE OF j SKIP LOCKED"
-        );
-        let limit = i64::try_from(most).unwrap_or(i64::MAX);
-        let orphans = session.query(sql, &[&held.concat(), &nodes, &limit])?;
-        let (mut moves, mut rescued, mut following) = (Moves::default(), Vec::new(), Vec::new());
-        for (job, next) in lost_together(orphans.iter().map(rows::read).collect(), most, now) {
-            following.extend(follow_ups(&job, &next, &[]).into_iter().map(|follow_up| (job.id, follow_up)));
-            rescued.push(Rescued::new(job.id, job.owner.unwrap_or(NodeId::from_i64(0)), next.state));
-            moves.push(&job, next);
-        }
-        moves.apply(session, now, true)?;
-        follow::accept(session, following, now)?;
-        session.query(FORGET, &[&nodes])?;
-        Ok(rescued)
     })
 }

@@ -17,7 +17,7 @@
 //! # Several nodes
 //! All are active at once. What one has claimed the others do not see; overdue jobs are taken by whoever has room. A queue
 //! with a limit is locked by whoever claims from it, so the limit holds over all nodes. A node whose lease is over is
-//! dead, unless the server itself was away: then everybody gets one more lease (`exchange.rs`).
+//! dead, unless the server itself was away: then everybody gets one more lease (`rescue.rs`).
 //!
 //! # Connections and threads
 //! One connection for the node, whose calls come one after the other, up to four for everybody else, and one that listens:
@@ -46,6 +46,7 @@ mod jobs;
 mod journal;
 mod low;
 mod pool;
+mod rescue;
 mod rows;
 mod schema;
 mod series;
@@ -565,7 +566,7 @@ impl Store for PostgresStore {
     fn rescue(&self, node: NodeId, most: usize) -> Result<Vec<Rescued>> {
         let moment = self.moment();
         self.node
-            .call("cannot write to", Repeat::No, move |session| exchange::rescue(session, node, most, moment))
+            .call("cannot write to", Repeat::No, move |session| rescue::rescue(session, node, most, moment))
     }
 }
 
