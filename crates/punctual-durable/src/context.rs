@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -30,8 +30,17 @@ struct Inner {
     job: Arc<JobRecord>,
     signal: Arc<Signal>,
     client: Client,
-    follow_ups: Mutex<Vec<NewJob>>,
+    follow_ups: Mutex<FollowUps>,
     pen: Pen,
+}
+
+/// What is to follow if the attempt is successful.
+#[derive(Default)]
+struct FollowUps {
+    jobs: Vec<NewJob>,
+    /// Whether they have been written into a transaction of the handler. Nobody knows whether that is committed: so they
+    /// stay here, for the report or for another transaction, and are the same for ever.
+    sealed: bool,
 }
 
 impl JobContext {
@@ -40,8 +49,20 @@ impl JobContext {
         Self(Arc::new(Inner { job, signal, client, follow_ups, pen }))
     }
 
+    fn follow_ups(&self) -> MutexGuard<'_, FollowUps> {
+        self.0.follow_ups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn take_follow_ups(&self) -> Vec<NewJob> {
-        std::mem::take(&mut self.0.follow_ups.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.follow_ups().jobs)
+    }
+
+    /// What is to follow, to which nothing is added any more.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn seal(&self) -> Vec<NewJob> {
+        let mut follow_ups = self.follow_ups();
+        follow_ups.sealed = true;
+        follow_ups.jobs.clone()
     }
 
     pub(crate) fn job(&self) -> &JobRecord {
@@ -217,19 +238,29 @@ impl JobContext {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// A handler that completes its job [in a transaction](Self#exactly-once) says this before: `complete_in` keeps what
+    /// is to follow in the same transaction.
+    ///
     /// # Errors
-    /// If `next` makes no sense, or this is more than [`NewJob::MAX_CHAIN`].
+    /// If `next` makes no sense, this is more than [`NewJob::MAX_CHAIN`], or `complete_in` has been called, whatever became
+    /// of its transaction.
     pub fn then(&self, next: NewJobBuilder<'_>) -> Result<()> {
         let next = next.into_job()?;
-        let mut follow_ups = self.0.follow_ups.lock().unwrap_or_else(PoisonError::into_inner);
-        if follow_ups.len() >= NewJob::MAX_CHAIN {
+        let mut follow_ups = self.follow_ups();
+        if follow_ups.sealed {
+            let kind = &self.0.job.kind;
+            return Err(Error::invalid(format!(
+                "what follows a {kind:?} job is to be said before it is completed in a transaction"
+            )));
+        }
+        if follow_ups.jobs.len() >= NewJob::MAX_CHAIN {
             let most = NewJob::MAX_CHAIN;
             return Err(Error::invalid(format!(
                 "a {:?} job is to be followed by more than {most}",
                 self.0.job.kind
             )));
         }
-        follow_ups.push(next);
+        follow_ups.jobs.push(next);
         Ok(())
     }
 

@@ -429,6 +429,10 @@ pub struct JobRecord {
     /// reported that yet: see [`JobContext`](crate::JobContext#exactly-once). Whatever is reported, it will be done.
     #[serde(default)]
     pub completed: bool,
+    /// What its handler has asked to follow it, with [`JobContext::then`](crate::JobContext::then), and has completed it
+    /// with. Empty unless it is [completed](Self::completed).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<NewJob>,
     /// When it was over.
     pub finished: Option<Timestamp>,
     /// Why it failed, was discarded or died, the last time; for one that is done, what kept its follow-ups from being
@@ -465,6 +469,7 @@ impl JobRecord {
             claimed: None,
             cancel_requested: false,
             completed: false,
+            asked: Vec::new(),
             finished: None,
             note: None,
             series: None,

@@ -143,6 +143,9 @@ pub fn settle(job: &JobRecord, verdict: &Verdict, now: Timestamp) -> Next {
 /// The jobs to be accepted in the transaction that moves `job` on to `next`, each for itself: what follows it in its
 /// chain, and what its handler `asked` for. None unless it is done.
 ///
+/// If its handler has completed it, what it [asked](JobRecord::asked) for then is there, and is what counts: the report
+/// says the same once more, if it comes at all.
+///
 /// They are accepted after the job has been moved on, so that its unique key is free, with it as their
 /// [parent](JobRecord::parent). What cannot be accepted is noted, see [`refusal`], and does not hurt anybody.
 #[must_use]
@@ -150,6 +153,7 @@ pub fn follow_ups(job: &JobRecord, next: &Next, asked: &[NewJob]) -> Vec<NewJob>
     if next.state != JobState::Done {
         return Vec::new();
     }
+    let asked = if job.asked.is_empty() { asked } else { &job.asked };
     NewJob::next_in(&job.then).into_iter().chain(asked.iter().cloned()).collect()
 }
 
@@ -350,6 +354,24 @@ mod tests {
             let next = lost(&job, NOW);
             assert_eq!((next.state, next.crashes, next.failure), (JobState::Done, 0, None));
         }
+    }
+
+    #[test]
+    fn what_a_job_was_completed_with_follows_it_once_whatever_its_report_says() {
+        let [kept, said] = ["kept", "said"].map(|kind| vec![NewJob::new(kind, "{}")]);
+        let kinds = |job: &JobRecord, verdict: &Verdict| {
+            let next = settle(job, verdict, NOW);
+            follow_ups(job, &next, &said).into_iter().map(|job| job.kind).collect::<Vec<_>>()
+        };
+        let job = JobRecord { then: vec![NewJob::new("chain", "{}")], ..held(1, Limits::default()) };
+        assert_eq!(kinds(&job, &Verdict::Done), ["chain", "said"]);
+        assert_eq!(kinds(&job, &retry()), [""; 0]);
+        let by_hand = JobRecord { completed: true, ..job.clone() };
+        assert_eq!(kinds(&by_hand, &retry()), ["chain", "said"], "nothing was kept with it");
+        let job = JobRecord { completed: true, asked: kept, ..job };
+        assert_eq!(kinds(&job, &Verdict::Done), ["chain", "kept"]);
+        assert_eq!(kinds(&job, &retry()), ["chain", "kept"]);
+        assert_eq!(follow_ups(&job, &lost(&job, NOW), &[]).len(), 2);
     }
 
     #[test]

@@ -129,6 +129,52 @@ fn a_transaction_that_does_not_end_keeps_nobody_from_being_rescued_but_whom_it_c
     assert_eq!((followed(ids[0]), rescue()), (0, vec![]));
 }
 
+/// With the key of the job itself: that is free when it is over, and not before.
+#[test]
+fn what_was_asked_for_follows_a_completed_job_once_whatever_comes_after() {
+    let database = Database::new();
+    let store = database.open();
+    let (url, completes) = (database.url.clone(), Arc::clone(&store));
+    let handler = move |how: String, cx: &JobContext| -> Result<Outcome, JobError> {
+        cx.then(cx.client().enqueue(1_u32).unique(&how))?;
+        let mut mine = postgres::Client::connect(&url, postgres::NoTls)?;
+        let mut transaction = mine.transaction()?;
+        completes.complete_in(&mut transaction, cx)?;
+        assert!(cx.then(cx.client().enqueue(2_u32)).unwrap_err().is_invalid(), "too late");
+        if how == "rolls back" {
+            return Ok(Done);
+        }
+        if how == "tries twice" {
+            transaction.rollback()?;
+            transaction = mine.transaction()?;
+            completes.complete_in(&mut transaction, cx)?;
+        }
+        transaction.commit()?;
+        let error = completes.complete_in(&mut mine.transaction()?, cx).unwrap_err();
+        assert!(error.is_conflict(), "it has been: {error}");
+        if how == "is lost" {
+            // Its node is taken for dead by another, and reports later.
+            let heir = Hand::on(Arc::clone(&completes));
+            let gone = "UPDATE punctual.node SET until = 0, left_at = 0 WHERE id <> $1";
+            mine.execute(gone, &[&heir.id.as_i64()])?;
+            assert_eq!(heir.store.rescue(heir.id, 9)?.len(), 1);
+            heir.store.leave(heir.id)?;
+            completes.renew(cx.record().owner.unwrap(), LEASE)?;
+        }
+        if how == "fails" { Err("too late".into()) } else { Ok(Done) }
+    };
+    let jobs = Jobs::on(store).lease(LEASE).concurrency(1).handle("book", handler);
+    let jobs = jobs.handle("tell", |_: u32, _: &JobContext| Ok(Done)).start().unwrap();
+    for how in ["is done", "fails", "rolls back", "tries twice", "is lost"] {
+        let id = jobs.enqueue(how.to_owned()).unique(how).send().unwrap().id();
+        assert_eq!(jobs.outcome(id).join().unwrap().state, JobState::Done, "{how}");
+        let next = jobs.find(&Filter::new().kind("tell").parent(id)).unwrap();
+        assert_eq!(next.len(), 1, "{how}");
+        assert_eq!(jobs.outcome(next[0].id).join().unwrap().state, JobState::Done, "{how}");
+    }
+    jobs.shutdown(LEASE).unwrap();
+}
+
 #[test]
 fn an_attempt_that_has_been_superseded_cannot_complete_its_job() {
     let database = Database::new();

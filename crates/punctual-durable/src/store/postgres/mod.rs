@@ -89,7 +89,7 @@ const PATIENCE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_s
 /// Lines that are remembered.
 const MOST_LINES: usize = 10_000;
 
-const COMPLETE: &str = "SELECT punctual.complete($1, $2, $3)";
+const COMPLETE: &str = "SELECT punctual.complete($1, $2, $3, $4)";
 
 /// Who enqueues something that is due within this time lets others know.
 const SOON: Duration = Duration::from_secs(1);
@@ -285,12 +285,15 @@ impl PostgresStore {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// What was to follow it by [`JobContext::then`] is kept with it, and follows even if its node dies now. If the
+    /// transaction is rolled back, all is as before: the job may be completed in another one, or reported as usual.
+    ///
     /// # Errors
-    /// A [conflict](crate::Error::is_conflict) if somebody else holds the job by now, or it is over; or if the transaction
-    /// has failed before. It cannot be committed any more.
+    /// A [conflict](crate::Error::is_conflict) if somebody else holds the job by now, or it is over or has been completed
+    /// before; or if the transaction has failed before. It cannot be committed any more.
     pub fn complete_in(&self, transaction: &mut postgres::Transaction<'_>, job: &JobContext) -> Result<()> {
-        let (id, fence, owner) = job.holding();
-        let completed = transaction.query(COMPLETE, &[&id, &fence, &owner]);
+        let ((id, fence, owner), asked) = (job.holding(), rows::chain_text(&job.seal()));
+        let completed = transaction.query(COMPLETE, &[&id, &fence, &owner, &asked]);
         completed.map(drop).map_err(|error| self.not_completed(error))
     }
 
@@ -303,8 +306,8 @@ impl PostgresStore {
         transaction: &mut tokio_postgres::Transaction<'_>,
         job: &JobContext,
     ) -> Result<()> {
-        let (id, fence, owner) = job.holding();
-        let completed = transaction.query(COMPLETE, &[&id, &fence, &owner]).await;
+        let ((id, fence, owner), asked) = (job.holding(), rows::chain_text(&job.seal()));
+        let completed = transaction.query(COMPLETE, &[&id, &fence, &owner, &asked]).await;
         completed.map(drop).map_err(|error| self.not_completed(error))
     }
 

@@ -19,7 +19,7 @@ macro_rules! living {
         "j.id, l.queue, l.kind, l.lane, j.state, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, \
          j.on_lost, j.timeout, j.uniq, j.created, j.owner, j.fence, j.claimed, j.cancel, NULL::bigint AS finished, j.note, \
          j.payload, j.series, j.nominal, j.parent, j.follow, \
-         j.state = 1 AND j.complete IS NOT DISTINCT FROM j.fence AS completed"
+         j.state = 1 AND j.complete IS NOT DISTINCT FROM j.fence AS completed, j.asked"
     };
 }
 
@@ -28,7 +28,8 @@ macro_rules! over {
     () => {
         "p.id, l.queue, l.kind, l.lane, p.state, p.due, p.version, p.attempt, p.crashes, p.max_attempts, p.max_crashes, \
          p.on_lost, p.timeout, p.uniq, p.created, p.owner, p.fence, p.claimed, false AS cancel, p.finished, p.note, \
-         p.payload, p.series, p.nominal, p.parent, p.follow, false AS completed"
+         p.payload, p.series, p.nominal, p.parent, p.follow, false AS completed, \
+         NULL::text AS asked"
     };
 }
 
@@ -127,6 +128,7 @@ pub(super) fn read(row: &Row) -> JobRecord {
         parent: row.get::<_, Option<i64>>(24).map(JobId::from_i64),
         then: chain(row.get(25)),
         completed: row.get(26),
+        asked: chain(row.get(27)),
     }
 }
 
@@ -172,6 +174,7 @@ pub(super) fn read_claimed(row: &Row, id: i64, node: NodeId, lows: &Lows) -> Opt
         claimed: instant(row.get(13)),
         cancel_requested: row.get(14),
         completed: false,
+        asked: Vec::new(),
         finished: None,
         note: text(row.get(15)),
         payload: text(row.get(16)),

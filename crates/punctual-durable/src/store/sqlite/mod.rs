@@ -211,19 +211,26 @@ impl SqliteStore {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// What was to follow it by [`JobContext::then`] is kept with it, and follows even if its node dies now. If the
+    /// transaction is rolled back, all is as before: the job may be completed in another one, or reported as usual.
+    ///
     /// # Errors
-    /// A [conflict](Error::is_conflict) if somebody else holds the job by now, or it is over: then the transaction must not
-    /// be committed. Or if the connection is to another file or has no transaction open.
+    /// A [conflict](Error::is_conflict) if somebody else holds the job by now, or it is over or has been completed before:
+    /// then the transaction must not be committed. Or if the connection is to another file or has no transaction open.
     pub fn complete_in(&self, transaction: &Connection, job: &JobContext) -> Result<()> {
         self.check_transaction(transaction)?;
         let (id, fence, owner) = job.holding();
-        let sql =
-            "UPDATE punctual_job SET complete = ?2 WHERE id = ?1 AND fence = ?2 AND owner = ?3 AND state = 1";
-        let changed = transaction.execute(sql, (id, fence, owner));
-        match changed.map_err(|error| failed("cannot write to", &self.path, error))? {
-            0 => Err(Error::conflict(format!("job {id} is not held under fence {fence} any more"))),
-            _ => Ok(()),
+        let complete = || -> Sql<bool> {
+            let sql = "UPDATE punctual_job SET complete = ?2, asked = ?4 WHERE id = ?1 AND fence = ?2 AND owner = ?3 \
+                       AND state = 1 AND complete IS NOT ?2";
+            Ok(transaction.execute(sql, (id, fence, owner, rows::chain_text(&job.seal())?))? == 1)
+        };
+        if complete().map_err(|error| failed("cannot write to", &self.path, error))? {
+            return Ok(());
         }
+        Err(Error::conflict(format!(
+            "job {id} is not held under fence {fence} any more, or has been completed"
+        )))
     }
 
     /// Whether it is one, on our file.

@@ -42,7 +42,8 @@ impl Write<'_> {
             return Ok(None);
         }
         let sql = "UPDATE punctual_job SET state = 2, version = version + 1, cancel = 0, finished = ?4, payload = NULL \
-                   WHERE id = ?1 AND state = 1 AND owner = ?2 AND fence = ?3 AND series IS NULL AND follow IS NULL";
+                   WHERE id = ?1 AND state = 1 AND owner = ?2 AND fence = ?3 AND series IS NULL AND follow IS NULL \
+                   AND asked IS NULL";
         let key = [report.id.as_i64(), node.as_i64(), report.fence.as_i64(), self.now.as_micros()];
         let changed = self.connection.prepare_cached(sql)?.execute(key)?;
         Ok((changed == 1).then_some(Recorded::Over(JobState::Done)))
@@ -58,7 +59,7 @@ impl Write<'_> {
         }
         let sql = "UPDATE punctual_job SET state = ?2, due = ?3, attempt = ?4, crashes = ?5, \
                    note = coalesce(?6, note), version = version + 1, cancel = 0, finished = ?7, \
-                   payload = iif(?8, payload, NULL), follow = iif(?2 = 2, NULL, follow) WHERE id = ?1";
+                   payload = iif(?8, payload, NULL), follow = iif(?2 = 2, NULL, follow), asked = NULL WHERE id = ?1";
         let finished = next.state.is_over().then_some(self.now.as_micros());
         let keeps_payload = !next.state.is_over() || next.state == JobState::Dead;
         let row = params![

@@ -62,6 +62,7 @@ CREATE TABLE punctual.job (
     uniq         text COLLATE "C",
     series       text COLLATE "C",            -- the schedule that it is an occurrence of
     follow       text,                        -- JSON
+    asked        text,                        -- what its handler has completed it with: JSON
     note         bytea,
     payload      bytea
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);

@@ -419,7 +419,7 @@ BEGIN
         WITH gone AS (
             DELETE FROM punctual.job j USING unnest(done_ids, done_fences) r (id, fence)
             WHERE j.id = r.id AND j.owner = me AND j.fence = r.fence AND j.state = 1
-                AND j.series IS NULL AND j.follow IS NULL
+                AND j.series IS NULL AND j.follow IS NULL AND j.asked IS NULL
             RETURNING j.id, j.due, j.line, j.on_lost, j.version, j.attempt, j.crashes, j.fence, j.owner, j.claimed,
                 j.created, j.max_attempts, j.max_crashes, j.timeout, j.parent, j.uniq, j.note, j.traces
         ), kept AS (

@@ -120,14 +120,18 @@ BEGIN
 END $$;
 
 -- Completes a job in the transaction of its handler: from its commit on it is done, whatever becomes of the handler or its
--- node. If somebody else has it by now, that is error PU003, and the transaction comes to nothing.
-CREATE FUNCTION punctual.complete(job_id bigint, its_fence bigint, its_owner bigint DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql AS $$
+-- node. If somebody else has it by now, or it has been completed before, that is error PU003, and the transaction comes to
+-- nothing. `to_follow`: what is to follow it, as `complete_in` writes it.
+CREATE FUNCTION punctual.complete(
+    job_id bigint, its_fence bigint, its_owner bigint DEFAULT NULL, to_follow text DEFAULT NULL
+) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE punctual.job j SET complete = its_fence
-    WHERE j.id = job_id AND j.fence = its_fence AND j.state = 1 AND j.owner = coalesce(its_owner, j.owner);
+    UPDATE punctual.job j SET complete = its_fence, asked = to_follow
+    WHERE j.id = job_id AND j.fence = its_fence AND j.state = 1 AND j.owner = coalesce(its_owner, j.owner)
+        AND j.complete IS DISTINCT FROM its_fence;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'job % is not held under fence % any more', job_id, its_fence USING ERRCODE = 'PU003';
+        RAISE EXCEPTION 'job % is not held under fence % any more, or has been completed', job_id, its_fence
+            USING ERRCODE = 'PU003';
     END IF;
 END $$;
 

@@ -51,6 +51,7 @@ CREATE TABLE punctual_job (
     nominal      INTEGER,          -- and its time there
     parent       INTEGER,          -- the job that it follows
     follow       TEXT,             -- what follows it: JSON
+    asked        TEXT,             -- what its handler has completed it with: JSON
     payload      TEXT              -- last, so that the rest is read without it
 );
 
