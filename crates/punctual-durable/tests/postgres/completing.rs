@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use punctual::ManualClock;
 use punctual_durable::{
-    Backoff, Done, Exchange, Filter, JobContext, JobError, JobId, JobState, Jobs, KindOptions, NewJob,
-    OnConflict, Outcome, PostgresStore, Store,
+    Backoff, Cancelling, Done, Exchange, Filter, JobContext, JobError, JobId, JobState, Jobs, KindOptions,
+    LogLine, NewJob, OnConflict, Outcome, PostgresStore, Store, Update,
 };
 
 use crate::{Database, Hand, LEASE, kinds, work};
@@ -173,6 +173,87 @@ fn what_was_asked_for_follows_a_completed_job_once_whatever_comes_after() {
         assert_eq!(jobs.outcome(next[0].id).join().unwrap().state, JobState::Done, "{how}");
     }
     jobs.shutdown(LEASE).unwrap();
+}
+
+/// Its transaction may take as long as it likes, and wait for whom it likes.
+#[test]
+fn nobody_waits_for_the_commit_of_a_handler_that_completes_its_job() {
+    let database = Database::new();
+    let store = database.open();
+    let (url, completes) = (database.url.clone(), Arc::clone(&store));
+    let handler = move |_: String, cx: &JobContext| -> Result<Outcome, JobError> {
+        cx.log("before");
+        let mut mine = postgres::Client::connect(&url, postgres::NoTls)?;
+        let mut transaction = mine.transaction()?;
+        completes.complete_in(&mut transaction, cx)?;
+        cx.log("after");
+        let other = cx.client().enqueue(1_u32).send()?.id();
+        assert_eq!(cx.client().outcome(other).join()?.state, JobState::Done);
+        assert_eq!(cx.client().log(cx.id())?.lines.len(), 2, "they came before the report of the other");
+        assert_eq!(cx.client().cancel(cx.id())?, Cancelling::Requested);
+        transaction.commit()?;
+        Ok(Done)
+    };
+    let jobs = Jobs::on(store).lease(LEASE).concurrency(2).handle("book", handler);
+    let jobs = jobs.handle("other", |_: u32, _: &JobContext| Ok(Done)).start().unwrap();
+    let id = jobs.enqueue(String::new()).send().unwrap().id();
+    assert_eq!(jobs.outcome(id).join().unwrap().state, JobState::Done);
+    jobs.shutdown(LEASE).unwrap();
+}
+
+/// What was asked at the call is asked again at the commit, and that counts.
+#[test]
+fn a_job_that_is_lost_before_the_commit_is_not_completed_by_it() {
+    let (database, clock) = (Database::new(), ManualClock::new());
+    let open = || Arc::new(PostgresStore::open_with_time(&database.url, clock.clone()).unwrap());
+    let hand = Hand::on(open());
+    hand.store.enqueue(vec![work()]).unwrap();
+    let held = hand.sweep(1).claimed.remove(0);
+    let mut mine = database.client();
+    mine.batch_execute("CREATE TABLE booked (job bigint)").unwrap();
+    let mut transaction = mine.transaction().unwrap();
+    transaction.execute("INSERT INTO booked VALUES (1)", &[]).unwrap();
+    let complete = "SELECT punctual.complete($1, $2)";
+    let mut undone = transaction.transaction().unwrap();
+    undone.execute(complete, &[&held.id.as_i64(), &held.fence.as_i64()]).unwrap();
+    undone.rollback().unwrap();
+    transaction.execute(complete, &[&held.id.as_i64(), &held.fence.as_i64()]).unwrap();
+    clock.advance(LEASE);
+    let heir = Hand::on(open());
+    assert_eq!(heir.store.rescue(heir.id, 9).unwrap()[0].state, JobState::Scheduled);
+    let error = transaction.commit().unwrap_err();
+    assert_eq!(error.code().unwrap().code(), "PU003");
+    assert_eq!(booked(&database), 0);
+    assert_eq!(hand.store.job(held.id).unwrap().unwrap().state, JobState::Scheduled);
+    let left = "SELECT count(*) FROM punctual.completing";
+    assert_eq!(mine.query_one(left, &[]).unwrap().get::<_, i64>(0), 0);
+}
+
+/// As any transaction of that kind that meets another; and nothing has happened.
+#[test]
+fn a_strict_transaction_may_have_to_be_repeated_to_complete_a_job_that_talks() {
+    let database = Database::new();
+    let hand = Hand::new(&database);
+    hand.store.enqueue(vec![work()]).unwrap();
+    let held = hand.sweep(1).claimed.remove(0);
+    let mut mine = database.client();
+    let mut complete = |meanwhile: &dyn Fn()| {
+        let builder = mine.build_transaction().isolation_level(postgres::IsolationLevel::RepeatableRead);
+        let mut transaction = builder.start().unwrap();
+        let call = "SELECT punctual.complete($1, $2)";
+        transaction.execute(call, &[&held.id.as_i64(), &held.fence.as_i64()]).unwrap();
+        meanwhile();
+        transaction.commit().map_err(|error| error.code().unwrap().code().to_owned())
+    };
+    let say = || {
+        let mut said = Update::new(held.id, held.fence);
+        said.lines = vec![LogLine::new(held.fence, 0, hand.store.now(), "something")];
+        hand.store.exchange(hand.id, Exchange::new(kinds()).updates(vec![said])).unwrap();
+    };
+    assert_eq!(complete(&say), Err("40001".to_owned()));
+    assert!(!hand.store.job(held.id).unwrap().unwrap().completed);
+    assert_eq!(complete(&|| ()), Ok(()));
+    assert!(hand.store.job(held.id).unwrap().unwrap().completed);
 }
 
 #[test]

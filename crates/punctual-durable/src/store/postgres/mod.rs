@@ -265,7 +265,10 @@ impl PostgresStore {
     /// transaction did has happened **exactly once**. Whatever the handler answers after that, and whatever becomes of it
     /// and its node, it is not called again.
     ///
-    /// Call it last: until the transaction ends, whoever wants to cancel the job waits.
+    /// Nobody waits for the transaction, however long it takes. Whether the job is still ours is asked at the call and, for
+    /// good, at the commit: if somebody else has it by then, that is what fails, with the code `PU003`. In a transaction that
+    /// is more than `READ COMMITTED` it may also fail because the job has [said](JobContext::log) something meanwhile: as
+    /// such transactions do, and the next one succeeds.
     ///
     /// ```no_run
     /// # use punctual_durable::{Done, JobContext, Jobs, PostgresStore};

@@ -119,20 +119,49 @@ BEGIN
     RETURN accepted.id;
 END $$;
 
+-- Jobs that are complete when this transaction commits: while it lasts, nobody who has to do with one must wait for it.
+CREATE TABLE punctual.completing (
+    job       bigint NOT NULL,
+    fence     bigint NOT NULL,
+    owner     bigint,
+    to_follow text
+);
+
+-- Whether somebody else has it by now is asked here once more: this is what counts.
+CREATE FUNCTION punctual.complete_at_commit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM punctual.completing c WHERE c.ctid = NEW.ctid;
+    UPDATE punctual.job j SET complete = NEW.fence, asked = NEW.to_follow
+    WHERE j.id = NEW.job AND j.fence = NEW.fence AND j.state = 1 AND j.owner = coalesce(NEW.owner, j.owner)
+        AND j.complete IS DISTINCT FROM NEW.fence;
+    IF NOT FOUND THEN
+        PERFORM punctual.refuse_completion(NEW.job, NEW.fence);
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE CONSTRAINT TRIGGER complete_at_commit AFTER INSERT ON punctual.completing DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION punctual.complete_at_commit();
+
+CREATE FUNCTION punctual.refuse_completion(job_id bigint, its_fence bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'job % is not held under fence % any more, or has been completed', job_id, its_fence
+        USING ERRCODE = 'PU003';
+END $$;
+
 -- Completes a job in the transaction of its handler: from its commit on it is done, whatever becomes of the handler or its
 -- node. If somebody else has it by now, or it has been completed before, that is error PU003, and the transaction comes to
--- nothing. `to_follow`: what is to follow it, as `complete_in` writes it.
+-- nothing: if so, the call says it, or else the commit. `to_follow`: what is to follow it, as `complete_in` writes it.
 CREATE FUNCTION punctual.complete(
     job_id bigint, its_fence bigint, its_owner bigint DEFAULT NULL, to_follow text DEFAULT NULL
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE punctual.job j SET complete = its_fence, asked = to_follow
-    WHERE j.id = job_id AND j.fence = its_fence AND j.state = 1 AND j.owner = coalesce(its_owner, j.owner)
-        AND j.complete IS DISTINCT FROM its_fence;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'job % is not held under fence % any more, or has been completed', job_id, its_fence
-            USING ERRCODE = 'PU003';
+    IF NOT EXISTS (SELECT FROM punctual.job j
+                   WHERE j.id = job_id AND j.fence = its_fence AND j.state = 1 AND j.owner = coalesce(its_owner, j.owner)
+                       AND j.complete IS DISTINCT FROM its_fence) THEN
+        PERFORM punctual.refuse_completion(job_id, its_fence);
     END IF;
+    INSERT INTO punctual.completing (job, fence, owner, to_follow) VALUES (job_id, its_fence, its_owner, to_follow);
 END $$;
 
 -- Jobs that are to be cancelled when this transaction commits: while it lasts, nobody who holds one must wait for it.
