@@ -17,7 +17,8 @@
 //! # What was claimed
 //! The nodes of the old store should have left before: what changes there behind the copy is not copied. A job that is
 //! claimed all the same is carried over as if its node had died (see [`OnLost`](crate::OnLost)): it is run again
-//! by the new store, or dead there.
+//! by the new store, or dead there. One that its handler has completed is done there, and followed: what follows it is
+//! accepted after the jobs of its page, and has no more right to a unique key than after any other job.
 //!
 //! # Keys
 //! A living job whose unique key belongs to a living job of the new store stops the copy with a
@@ -35,7 +36,7 @@ use crate::error::{Error, Result};
 use crate::job::{Failure, Fence, JobId, JobRecord, NewJob, StoreId, UniqueKey, check_name};
 use crate::journal::JobLog;
 use crate::schedule::{Cadence, ScheduleRecord};
-use crate::store::{Filter, QueueRecord, Store, lost};
+use crate::store::{Filter, QueueRecord, Store, follow_ups, lost};
 use crate::time::Timestamp;
 use crate::{JobState, OnConflict};
 
@@ -91,18 +92,21 @@ impl MovingJob {
         job.check().map_err(wrong)
     }
 
+    /// What follows the job as it arrives, because it was [completed](JobRecord::completed). The new store accepts these
+    /// when it has taken in all jobs of the page, as it does after any job that is done.
+    #[must_use]
+    pub fn follow_ups(&self, now: Timestamp) -> Vec<NewJob> {
+        match self.record.state {
+            JobState::Claimed => follow_ups(&self.record, &lost(&self.record, now), &[]),
+            _ => Vec::new(),
+        }
+    }
+
     /// The job as the new store keeps it under its `id`: nobody holds it.
     #[must_use]
     pub fn arrive(self, id: JobId, now: Timestamp) -> Self {
-        let Self { mut record, mut failures, mut log } = self;
-        if record.state == JobState::Claimed
-            && record.completed
-            && let Some(next) = NewJob::next_in(&record.then)
-        {
-            // It is done, and what comes is what follows it: its own fence is one that was given, and nothing more.
-            record = JobRecord { fence: record.fence, ..JobRecord::accepted(id, next, now) };
-            (failures, log) = (Vec::new(), JobLog::default());
-        } else if record.state == JobState::Claimed {
+        let Self { mut record, mut failures, log } = self;
+        if record.state == JobState::Claimed {
             let next = lost(&record, now);
             if let Some(error) = next.failure {
                 failures.push(Failure::new(record.fence, record.attempt, now, error.clone()));
@@ -111,8 +115,11 @@ impl MovingJob {
             (record.state, record.due) = (next.state, next.due);
             (record.attempt, record.crashes) = (next.attempt, next.crashes);
             record.finished = next.state.is_over().then_some(now);
+            if record.completed {
+                record.then.clear();
+            }
         }
-        record.completed = false;
+        (record.completed, record.asked) = (false, Vec::new());
         (record.id, record.owner, record.parent, record.cancel_requested) = (id, None, None, false);
         record.version = record.version.clamp(1, MOST_VERSION);
         (record.attempt, record.crashes) = (record.attempt.min(MOST_COUNT), record.crashes.min(MOST_COUNT));

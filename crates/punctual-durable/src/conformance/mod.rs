@@ -144,6 +144,7 @@ macro_rules! conformance_tests {
             a_job_that_moved_in_is_a_job_like_others
             a_job_with_the_greatest_numbers_moves_in_and_blocks_nobody
             what_was_claimed_moves_in_as_lost
+            what_was_completed_moves_in_as_done_and_what_follows_it_blocks_nothing
             a_fixed_delay_goes_on_whatever_became_of_its_occurrence_on_the_way
             a_page_that_cannot_be_taken_in_leaves_nothing
             what_nodes_count_is_added_up

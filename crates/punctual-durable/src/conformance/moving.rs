@@ -179,6 +179,54 @@ pub fn what_was_claimed_moves_in_as_lost(subject: &mut dyn Subject) {
     subject.verify();
 }
 
+/// What follows it comes after the others of its page, and its key follows its policy.
+pub fn what_was_completed_moves_in_as_done_and_what_follows_it_blocks_nothing(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    let now = hand.store.now();
+    let here = hand.add(job().unique("here", OnConflict::Keep).due(in_seconds(60)));
+    let moving = |id: i64, record: JobRecord| MovingJob {
+        record: JobRecord { id: JobId::from_i64(id), ..record },
+        failures: Vec::new(),
+        log: crate::JobLog::default(),
+    };
+    let completed = |id: i64, new: NewJob| {
+        let record = JobRecord::accepted(JobId::from_i64(id), new, now);
+        let (state, fence, owner) = (JobState::Claimed, Fence::from_i64(id), Some(NodeId::random()));
+        moving(id, JobRecord { state, fence, owner, attempt: 1, completed: true, ..record })
+    };
+    let keyed = |key: &str, policy| NewJob::new("next", "{}").unique(key, policy).then(job());
+    let both = completed(5, job().then(NewJob::new("chain", "{}")));
+    let asked = vec![NewJob::new("asked", "1"), NewJob::new("asked", "2")];
+    let holder = job().unique("on board", OnConflict::Keep);
+    let jobs = vec![
+        completed(1, job().unique("digest", OnConflict::Reject).then(keyed("digest", OnConflict::Keep))),
+        completed(2, job().then(keyed("digest", OnConflict::Keep))),
+        completed(3, job().then(keyed("here", OnConflict::Reject))),
+        completed(4, job().then(keyed("on board", OnConflict::Keep))),
+        moving(5, JobRecord { asked, ..both.record }),
+        moving(6, JobRecord::accepted(JobId::from_i64(6), holder, now)),
+    ];
+    let cargo = Cargo { jobs, ..Cargo::new(StoreId::random()) };
+    assert_eq!(hand.store.import(cargo.clone()).unwrap().jobs, 6);
+    assert_eq!(hand.store.import(cargo).unwrap().jobs, 0);
+    let found = hand.store.find(&Filter::new().state(JobState::Done)).unwrap();
+    let seen: Vec<_> = (found.iter())
+        .map(|job| {
+            let next = hand.store.find(&Filter::new().parent(job.id)).unwrap().into_iter();
+            assert!(job.then.is_empty() && job.asked.is_empty() && job.finished == Some(now));
+            (next.map(|job| (job.kind, job.then.len())).collect::<Vec<_>>(), job.note.is_some())
+        })
+        .collect();
+    let next = |kind: &str, then| (kind.to_owned(), then);
+    let three = vec![next("chain", 0), next("asked", 0), next("asked", 0)];
+    let refused = || (vec![], true);
+    assert_eq!(seen, [(vec![next("next", 1)], false), refused(), refused(), refused(), (three, false)]);
+    let note = found[2].note.as_deref().unwrap_or_default();
+    assert!(note.contains(&format!("belongs to job {here}")), "{note}");
+    assert_eq!(hand.store.find(&Filter::new().unique("on board")).unwrap().len(), 1);
+    subject.verify();
+}
+
 /// While an occurrence of a fixed delay is alive, only its end makes the next. If none is alive here, that was now.
 pub fn a_fixed_delay_goes_on_whatever_became_of_its_occurrence_on_the_way(subject: &mut dyn Subject) {
     const MINUTE: Duration = Duration::from_secs(60);

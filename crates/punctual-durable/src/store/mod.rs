@@ -283,8 +283,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Takes in a page from another store, all of it or nothing: jobs under new ids as
     /// [`MovingJob::arrive`](crate::MovingJob::arrive) says, but for those up to the last that was taken in from there;
-    /// queues of which nothing has been set, and schedules whose name is free. Remembers the last job. See
-    /// [`transfer`](crate::transfer).
+    /// queues of which nothing has been set, and schedules whose name is free. After the jobs it accepts what
+    /// [follows](crate::MovingJob::follow_ups) some of them. Remembers the last job. See [`transfer`](crate::transfer).
     ///
     /// # Errors
     /// If something [makes no sense](Cargo::check), the unique key of a living job is taken, or the store fails.

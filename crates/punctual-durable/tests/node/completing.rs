@@ -191,7 +191,7 @@ fn an_attempt_that_has_been_superseded_cannot_complete_its_job() {
     jobs.shutdown(HOUR).unwrap();
 }
 
-/// It is over, and what comes is what follows it.
+/// It is over, and followed.
 #[test]
 fn what_is_completed_is_not_run_again_in_another_store() {
     let folder = Folder::new();
@@ -214,6 +214,7 @@ fn what_is_completed_is_not_run_again_in_another_store() {
         .collect();
     jobs.sort_by(|a, b| a.0.cmp(&b.0));
     let expected = [
+        ("", "book", JobState::Done, 0, false),
         ("", "book", JobState::Done, 0, false),
         ("2", "tell", JobState::Scheduled, 1, false),
         ("5", "book", JobState::Scheduled, 0, false),

@@ -217,14 +217,14 @@ impl State {
         self.logs.remove(&id);
     }
 
-    /// Accepts what follows a job that is done; says what there is to note.
+    /// Accepts what follows a job that is done, and notes what came to nothing.
     fn accept_follow_ups(
         &mut self,
         parent: JobId,
         jobs: Vec<NewJob>,
         now: Timestamp,
         followed: &mut Vec<Ticket>,
-    ) -> Vec<String> {
+    ) {
         let mut notes = Vec::new();
         for job in jobs {
             let accepted = job.check().and_then(|()| self.accept(job.clone(), Some(parent), now));
@@ -234,7 +234,9 @@ impl State {
                 Err(error) => notes.push(refusal(&job, Err(&error))),
             }
         }
-        notes
+        if let Some(job) = self.history.get_mut(&parent).filter(|_| !notes.is_empty()) {
+            job.note = Some(notes.join("; "));
+        }
     }
 
     /// `followed` gets the tickets of what follows.
@@ -257,10 +259,7 @@ impl State {
                 let recorded = Recorded::next(&next);
                 let follow_ups = follow_ups(job, &next, &report.follow_ups);
                 self.follow(report.id, next, now);
-                let notes = self.accept_follow_ups(report.id, follow_ups, now, followed);
-                if let Some(job) = self.history.get_mut(&report.id).filter(|_| !notes.is_empty()) {
-                    job.note = Some(notes.join("; "));
-                }
+                self.accept_follow_ups(report.id, follow_ups, now, followed);
                 recorded
             }
             (true, _) => Recorded::Already,
@@ -272,9 +271,9 @@ impl State {
         let known = self.imported.get(&cargo.from).copied().unwrap_or(JobId::from_i64(i64::MIN));
         let new: Vec<MovingJob> = cargo.jobs.into_iter().filter(|job| job.record.id > known).collect();
         let upto = new.last().map_or(known, |job| job.record.id);
-        let arrived: Vec<MovingJob> = (new.into_iter().zip(self.last_id + 1..))
-            .map(|(job, id)| job.arrive(JobId::from_i64(id), now))
-            .collect();
+        let new = new.into_iter().zip((self.last_id + 1..).map(JobId::from_i64));
+        let (following, arrived): (Vec<_>, Vec<MovingJob>) =
+            new.map(|(job, id)| ((id, job.follow_ups(now)), job.arrive(id, now))).unzip();
         // All or nothing: whether a key is taken is known before the first is taken in.
         let mut keys = BTreeSet::new();
         for job in arrived.iter().map(|job| &job.record).filter(|job| !job.state.is_over()) {
@@ -296,6 +295,9 @@ impl State {
                 self.logs.insert(record.id, log);
             }
             self.put(record);
+        }
+        for (id, follow_ups) in following {
+            self.accept_follow_ups(id, follow_ups, now, &mut Vec::new());
         }
         for queue in cargo.queues {
             let here = self.queues.entry(queue.name.clone()).or_insert_with(|| plain_queue(&queue.name));

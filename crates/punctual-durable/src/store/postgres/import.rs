@@ -1,6 +1,6 @@
 //! Jobs that come from another store.
 
-use super::follow::moment;
+use super::follow::{self, moment};
 use super::rows::{chain_text, count, lane_number, micros, on_lost_number, state_number};
 use super::session::{Answer, Session};
 use super::{journal, series};
@@ -20,11 +20,14 @@ pub(super) fn import(session: &mut Session, cargo: &Cargo, given: Option<i64>) -
         let known = session.query("SELECT value FROM punctual.meta WHERE name = $1", &[&source])?;
         let known = JobId::from_i64(known.first().map_or(i64::MIN, |row| row.get(0)));
         let (mut upto, mut jobs, mut schedules) = (known, 0, 0);
+        let mut following = Vec::new();
         for job in cargo.jobs.iter().filter(|job| job.record.id > known) {
             upto = job.record.id;
             jobs += 1;
-            take_in(session, job.clone(), now)?;
+            let id = take_in(session, job.clone(), now)?;
+            following.extend(job.follow_ups(now).into_iter().map(|follow_up| (id, follow_up)));
         }
+        follow::accept(session, following, now)?;
         for schedule in &cargo.schedules {
             let name = &schedule.definition.name;
             // Whether it can be read or not.
@@ -44,7 +47,7 @@ pub(super) fn import(session: &mut Session, cargo: &Cargo, given: Option<i64>) -
     })
 }
 
-fn take_in(session: &mut Session, job: MovingJob, now: Timestamp) -> Answer<()> {
+fn take_in(session: &mut Session, job: MovingJob, now: Timestamp) -> Answer<JobId> {
     // The database gives it its id.
     let MovingJob { record, failures, log } = job.arrive(JobId::from_i64(0), now);
     if let Some(key) = record.unique.as_ref().filter(|_| !record.state.is_over()) {
@@ -65,7 +68,7 @@ fn take_in(session: &mut Session, job: MovingJob, now: Timestamp) -> Answer<()> 
         let row = (id.as_i64(), fence.as_i64(), count(attempt), at.as_micros());
         session.query(sql, &[&row.0, &row.1, &row.2, &row.3, &message.as_bytes()])?;
     }
-    Ok(())
+    Ok(id)
 }
 
 /// A job as it is, among the living or the past. When it is due has nothing to do with now: it may be late.

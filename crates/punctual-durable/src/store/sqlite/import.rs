@@ -17,10 +17,15 @@ impl Write<'_> {
         let source = format!("imported from {}", cargo.from);
         let known = self.sql(self.number(&source))?.map_or(JobId::from_i64(i64::MIN), JobId::from_i64);
         let (mut upto, mut jobs, mut schedules) = (known, 0, 0);
+        let mut following = Vec::new();
         for job in cargo.jobs.into_iter().filter(|job| job.record.id > known) {
             upto = job.record.id;
             jobs += 1;
-            self.take_in(job)?;
+            let follow_ups = job.follow_ups(self.now);
+            following.push((self.take_in(job)?, follow_ups));
+        }
+        for (id, follow_ups) in following {
+            self.accept_follow_ups(id, &follow_ups, &mut Vec::new())?;
         }
         for queue in &cargo.queues {
             self.sql(self.take_in_queue(queue))?;
@@ -56,7 +61,7 @@ impl Write<'_> {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    fn take_in(&self, job: MovingJob) -> Result<()> {
+    fn take_in(&self, job: MovingJob) -> Result<JobId> {
         // The database gives it its id.
         let MovingJob { record, failures, log } = job.arrive(JobId::from_i64(0), self.now);
         if let Some(key) = record.unique.as_ref().filter(|_| !record.state.is_over())
@@ -72,7 +77,7 @@ impl Write<'_> {
             let row = params![id.as_i64(), fence.as_i64(), attempt, at.as_micros(), message];
             self.sql(self.connection.prepare_cached(sql).and_then(|mut insert| insert.execute(row)))?;
         }
-        Ok(())
+        Ok(id)
     }
 
     fn insert_as_it_is(&self, job: &JobRecord) -> Sql<JobId> {
