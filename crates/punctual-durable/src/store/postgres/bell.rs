@@ -86,7 +86,7 @@ struct Unsaid {
     over: BTreeSet<JobId>,
     /// Before this nobody rings along.
     not_before: Tick,
-    /// When a call along that took long ended, if none has been quicker since.
+    /// When the first call along that took long ended, if none has been quicker since.
     long: Option<Tick>,
 }
 
@@ -117,11 +117,15 @@ impl Unsaid {
             self.long = None;
             return;
         }
-        // One that began before the other was over met the same trouble.
-        if self.long.is_some_and(|ended| began >= ended) {
-            self.not_before = now.after(LONG.1);
+        match self.long {
+            // It met the same trouble as the first.
+            Some(ended) if began < ended => {}
+            Some(_) => {
+                self.not_before = now.after(LONG.1);
+                self.long = Some(now);
+            }
+            None => self.long = Some(now),
         }
-        self.long = Some(now);
     }
 
     fn take(&mut self, now: Tick) -> Vec<News> {
@@ -366,5 +370,18 @@ mod tests {
         assert!(unsaid.may_ring(again));
         unsaid.rang_along(again, again.after(LONG.0));
         assert!(!unsaid.may_ring(again.after(LONG.1)), "and still does");
+    }
+
+    /// Each begins before the last one is over.
+    #[test]
+    fn two_long_calls_in_a_row_are_noticed_among_many_at_once() {
+        let (mut unsaid, start) = (Unsaid::default(), Tick::ZERO.after(Duration::from_secs(1)));
+        let mut call = |nth: u32| {
+            let began = start.after(LONG.0 / 2 * nth);
+            unsaid.rang_along(began, began.after(LONG.0));
+            unsaid.may_ring(began.after(LONG.0))
+        };
+        assert!(call(0) && call(1), "both met the same trouble");
+        assert!(!call(2), "this one began when the first was over");
     }
 }
