@@ -24,7 +24,7 @@ use punctual::Tick;
 
 use super::{MOST_AHEAD, MOST_REPORTS, Outgoing};
 use crate::job::JobId;
-use crate::store::{Verdict, is_suspect};
+use crate::store::is_suspect;
 
 /// How long those that were set aside wait after one of them has failed: this, or so many times what that took.
 const PAUSE: (Duration, u32) = (Duration::from_secs(1), 3);
@@ -157,9 +157,9 @@ impl Outbox {
 }
 
 impl Outgoing {
-    /// Whether it makes other jobs.
+    /// Whether it may make other jobs. Whatever the verdict is: if the handler has completed the job, it is done.
     fn has_followers(&self) -> bool {
-        self.verdict == Verdict::Done && !(self.job.then.is_empty() && self.follow_ups.is_empty())
+        !(self.job.then.is_empty() && self.follow_ups.is_empty())
     }
 }
 
@@ -167,6 +167,7 @@ impl Outgoing {
 mod tests {
     use super::*;
     use crate::job::{JobRecord, NewJob};
+    use crate::store::Verdict;
     use crate::time::Timestamp;
     use std::sync::Arc;
 
@@ -229,6 +230,17 @@ mod tests {
         let turns: Vec<_> = (0..4).map(|_| outbox.exchange(at(14), false, &[])).collect();
         assert_eq!(turns, [vec![4], vec![6], vec![2], vec![]], "in turn");
         assert_eq!((outbox.len(), outbox.next(false), outbox.next(true)), (0, Tick::MAX, Tick::MAX));
+    }
+
+    /// Its handler may have completed it, and failed after that.
+    #[test]
+    fn one_that_failed_is_suspected_as_well_if_it_may_be_followed() {
+        let mut outbox = filled([(1, false), (2, false)]);
+        let verdict = Verdict::Fail { error: "too late".to_owned() };
+        outbox.add(Outgoing { verdict, ..report(3, true) });
+        assert_eq!(outbox.exchange(at(0), false, &[3]), [1, 2, 3]);
+        assert_eq!(outbox.exchange(at(2), true, &[3]), [1, 2, 3]);
+        assert_eq!(outbox.exchange(at(4), true, &[3]), [1, 2]);
     }
 
     #[test]
