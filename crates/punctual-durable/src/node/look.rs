@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual::Tick;
 
-use super::{LEAD, MOST_TICKETS, MOST_TRIMMED, Node, Phase, TRIM_EVERY, TRIM_PAUSE};
+use super::{LEAD, MOST_TICKETS, MOST_TRIMMED, Node, Phase, TRIM_EVERY, TRIM_PAUSE, TRIM_RETRY};
 use crate::error::Result;
 use crate::schedule::Firing;
 use crate::store::Peek;
@@ -40,8 +40,9 @@ impl Node {
         Ok(())
     }
 
-    /// Forgets jobs that have been over for long, some at a time.
+    /// Forgets jobs that have been over for long, some at a time. If that fails there is no hurry to try again.
     pub(super) fn trim(&self, now: Tick) -> Result<()> {
+        self.lock().next_trim = now.after(TRIM_RETRY);
         let before = self.store.now().before(self.settings.retain);
         let trimmed = self.store.trim(before, MOST_TRIMMED)?;
         let wait = if trimmed < MOST_TRIMMED { TRIM_EVERY } else { TRIM_PAUSE };

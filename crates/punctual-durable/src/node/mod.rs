@@ -99,6 +99,8 @@ const MOST_RESCUED: usize = 500;
 const MOST_TRIMMED: usize = 1_000;
 const TRIM_EVERY: Duration = Duration::from_secs(600);
 const TRIM_PAUSE: Duration = Duration::from_millis(50);
+/// After a failure.
+const TRIM_RETRY: Duration = Duration::from_secs(60);
 /// How long before its due time a job is claimed, at least and at most.
 const LEAD: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 /// Who is claimed longer before its due time is given back: the ticket was wrong, as hints may be, or the store's clock has

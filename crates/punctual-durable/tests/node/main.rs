@@ -28,3 +28,4 @@ mod slow;
 mod statistics;
 mod stopping;
 mod transfer;
+mod trimming;
