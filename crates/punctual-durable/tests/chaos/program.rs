@@ -69,7 +69,8 @@ pub(crate) enum Act {
     Spawn,
     /// Asks for a job to follow when it is done.
     Then,
-    /// Writes a row in the transaction in which it completes the job, and then, half of the time, fails.
+    /// Asks for a job to follow, writes a row in the transaction in which it completes the job, and then, half of the
+    /// time, fails.
     Book,
     /// Waits for `go`.
     Hold,
@@ -176,8 +177,8 @@ fn handle(
             let next = cx.client().enqueue(Work { act: Act::Plain }).after(soon).send()?;
             log.write(&Entry::accepted(next.id()));
         }
-        Act::Then => cx.then(cx.client().enqueue(Work { act: Act::Plain }))?,
-        Act::Plain | Act::Book => {}
+        Act::Then | Act::Book => cx.then(cx.client().enqueue(Work { act: Act::Plain }))?,
+        Act::Plain => {}
     }
     log.write(&Entry::Effect(run));
     if job.act == Act::Book {

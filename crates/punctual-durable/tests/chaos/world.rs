@@ -319,7 +319,8 @@ impl World {
 
 /// How many jobs follow it, one after the other: those of its chain, and what the last of them asks for.
 fn links(job: &NewJob) -> usize {
-    let asks = |job: &NewJob| serde_json::from_str::<Work>(&job.payload).unwrap().act == Act::Then;
+    let act = |job: &NewJob| serde_json::from_str::<Work>(&job.payload).unwrap().act;
+    let asks = |job: &NewJob| matches!(act(job), Act::Then | Act::Book);
     let (last, before) = match job.then.split_last() {
         Some((last, links)) => (last, std::iter::once(job).chain(links).any(asks)),
         None => (job, false),
