@@ -2,13 +2,32 @@
 //!
 //! ```text
 //! cargo run -p punctual-durable --example grow_up
+//! cargo run -p punctual-durable --features postgres --example grow_up -- sqlite:jobs.db postgres://localhost/shop
 //! ```
 //! Jobs, history, queues and schedules go from one store to another, directly or through a file of JSON lines. A copy
-//! can be interrupted and repeated: nothing is lost, and nothing comes twice.
+//! can be interrupted and repeated: nothing is lost, and nothing comes twice. With two URLs it copies from the first to the
+//! second; stop the nodes of the first before.
 
-use punctual_durable::{Filter, MemoryStore, NewJob, SqliteStore, Store, export, import, transfer};
+use punctual_durable::{Filter, Jobs, MemoryStore, NewJob, SqliteStore, Store, export, import, transfer};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let urls: Vec<String> = std::env::args().skip(1).collect();
+    match &urls[..] {
+        [] => show(),
+        [from, to] => copy(from, to),
+        _ => Err("say nothing, or where to copy from and where to".into()),
+    }
+}
+
+/// Without handlers they run nothing: they are open, and that is all.
+fn copy(from: &str, to: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let (from, to) = (Jobs::open(from)?.start()?, Jobs::open(to)?.start()?);
+    let copied = transfer(&**from.store(), &**to.store())?;
+    println!("copied {} jobs and {} schedules", copied.jobs, copied.schedules);
+    Ok(())
+}
+
+fn show() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::temp_dir().join(format!("punctual-grow-up-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
 
