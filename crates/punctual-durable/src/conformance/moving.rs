@@ -59,7 +59,13 @@ fn furnish(hand: &Hand) {
 
 /// All there is in a store, but for what is its own: ids and owners.
 fn contents(store: &dyn Store) -> String {
+    contents_but(store, None)
+}
+
+/// The same without the job that has this key.
+fn contents_but(store: &dyn Store, key: Option<&str>) -> String {
     let jobs: Vec<_> = (store.find(&Filter::new().limit(9_999)).unwrap().into_iter())
+        .filter(|record| key.is_none() || record.unique.as_deref() != key)
         .map(|record| {
             let (failures, log) = (store.failures(record.id).unwrap(), store.log(record.id).unwrap());
             (JobRecord { id: JobId::from_i64(0), owner: None, parent: None, ..record }, failures, log)
@@ -97,6 +103,45 @@ pub fn a_copy_has_everything_once(subject: &mut dyn Subject) {
     drop(store);
     subject.crash();
     assert_eq!(subject.store().identity().unwrap(), identity, "a store stays the same for ever");
+}
+
+/// Through another store and back, directly and through a file. Not one of the tests that the macro makes: it takes two
+/// stores of different kinds, two more to come back to, and all of them empty and on the same clock.
+pub fn what_goes_there_and_comes_back_is_what_it_was(
+    here: &Arc<dyn Store>,
+    there: &dyn Store,
+    back: [&dyn Store; 2],
+) {
+    let hand = node_on(Arc::clone(here));
+    let lost = hand.hold(job().unique("lost", OnConflict::Keep));
+    furnish(&hand);
+    let count = here.find(&Filter::new()).unwrap().len();
+    let export = |from: &dyn Store| {
+        let mut file = Vec::new();
+        assert_eq!(export(from, &mut file).unwrap(), u64::try_from(count).unwrap());
+        file
+    };
+    for _ in 0..2 {
+        transfer(&**here, there).unwrap();
+        import(export(&**here).as_slice(), there).unwrap();
+    }
+    assert_eq!(there.find(&Filter::new()).unwrap().len(), count, "each once");
+    hand.report(&lost, Verdict::Release);
+    // What its node still held has been lost on the way, and nothing else has happened.
+    let arrived = there.find(&Filter::new().unique("lost")).unwrap().remove(0);
+    assert_eq!((arrived.state, arrived.crashes), (JobState::Scheduled, 1));
+    let without_lost = |store: &dyn Store| contents_but(store, Some("lost"));
+    assert_eq!(without_lost(there), without_lost(&**here));
+    for (store, through_a_file) in back.into_iter().zip([false, true]) {
+        for _ in 0..2 {
+            if through_a_file {
+                import(export(there).as_slice(), store).unwrap();
+            } else {
+                transfer(there, store).unwrap();
+            }
+        }
+        assert_eq!(contents(store), contents(there), "{through_a_file}");
+    }
 }
 
 /// What was taken in is a job like others: it is run, and fences go on growing.

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | SIGKILL at random, and death between any two steps (`fuse.rs`) | `scenarios.rs` |
 //! | SIGKILL, and how soon others take over: the figures | `outlived.rs` |
+//! | SIGKILL of a process that copies one store to another | `copies.rs` |
 //! | SIGSTOP for longer than a lease | `sqlite/stops.rs`, `postgres/mod.rs` |
 //! | a server that is cut off, stopped and started again | `postgres/server.rs` |
 //! | a disk that is full, a file or folder that is read-only | `sqlite/disk.rs`, `sqlite/full.rs` |
@@ -23,6 +24,7 @@
 
 mod books;
 mod checker;
+mod copies;
 #[path = "../folder/mod.rs"]
 mod folder;
 mod fuse;

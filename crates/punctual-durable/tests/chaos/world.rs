@@ -83,6 +83,7 @@ impl World {
             lies: false,
             file_size: None,
             shift: None,
+            copy_to: None,
         }
     }
 

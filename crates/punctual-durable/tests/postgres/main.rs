@@ -4,6 +4,9 @@ mod breaking;
 mod bursts;
 mod completing;
 mod connecting;
+#[cfg(feature = "sqlite")]
+#[path = "../folder/mod.rs"]
+mod folder;
 mod holding;
 mod looking_back;
 mod moving;

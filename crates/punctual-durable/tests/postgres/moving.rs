@@ -2,6 +2,14 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "sqlite")]
+use {
+    crate::folder::Folder,
+    punctual::ManualClock,
+    punctual_durable::{SqliteStore, conformance::what_goes_there_and_comes_back_is_what_it_was},
+    std::sync::Arc,
+};
+
 use punctual_durable::{
     Cadence, Filter, MemoryStore, NewSchedule, PostgresStore, ScheduleChange, Store, export, import, transfer,
 };
@@ -46,6 +54,18 @@ fn a_copy_waits_for_jobs_with_lesser_ids_that_cannot_be_seen_yet() {
         assert_eq!(copied.jobs, before + 3);
         assert_eq!(transfer(&*store, &copy).unwrap().jobs, 0, "that was all");
     }
+}
+
+/// Both keep the same, in their own ways.
+#[cfg(feature = "sqlite")]
+#[test]
+fn what_goes_from_a_file_to_a_server_and_back_is_what_it_was() {
+    let (database, folder, clock) = (Database::new(), Folder::new(), ManualClock::new());
+    let file = |name: &str| SqliteStore::open_with_time(folder.file(name), clock.clone()).unwrap();
+    let here: Arc<dyn Store> = Arc::new(file("here.db"));
+    let there = PostgresStore::open_with_time(&database.url, clock.clone()).unwrap();
+    let back = [&file("back.db") as &dyn Store, &file("read.db")];
+    what_goes_there_and_comes_back_is_what_it_was(&here, &there, back);
 }
 
 /// Nobody is waited for who came later, or who only reads.
