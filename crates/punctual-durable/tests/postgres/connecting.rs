@@ -1,6 +1,9 @@
 //! Who may connect, how, and what is said to those who may not.
 
-use punctual_durable::{Filter, Jobs, NewJob, PostgresStore, Store};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use punctual_durable::{Done, Filter, JobContext, JobId, Jobs, NewJob, PostgresStore, Store};
 use punctual_testbed::{Postgres, Settings};
 
 use crate::{Database, work};
@@ -89,25 +92,107 @@ fn tables_of_a_later_version_are_left_alone() {
     drop(Jobs::open(&database.url).map(drop).unwrap_err());
 }
 
+/// A role that may log in, and nothing else. Removed in the end.
+struct Clerk<'a> {
+    database: &'a Database,
+    name: String,
+}
+
+impl<'a> Clerk<'a> {
+    fn new(database: &'a Database) -> Self {
+        let name = format!("a \"Clerk\" {:x}", fastrand::u32(..));
+        database.client().batch_execute(&format!("CREATE ROLE {} LOGIN", Self::quoted(&name))).unwrap();
+        Self { database, name }
+    }
+
+    fn quoted(name: &str) -> String {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
+
+    fn url(&self) -> String {
+        let name = self.name.replace(' ', "%20").replace('"', "%22");
+        self.database.url.replace("punctual@", &format!("{name}@"))
+    }
+}
+
+impl Drop for Clerk<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let name = Self::quoted(&self.name);
+            let sql = format!("DROP OWNED BY {name}; DROP ROLE {name}");
+            self.database.client().batch_execute(&sql).unwrap();
+        }
+    }
+}
+
 #[test]
-fn tables_can_be_made_by_hand_for_programs_that_may_not() {
+fn who_may_not_make_tables_or_use_them_is_told_what_somebody_else_must_run() {
     let database = Database::new();
-    let mut admin = database.client();
-    let user = format!("clerk_{:x}", fastrand::u32(..));
-    admin.batch_execute(&format!("CREATE ROLE {user} LOGIN")).unwrap();
-    let as_clerk = database.url.replace("punctual@", &format!("{user}@"));
-    let (text, error) = refusal(&as_clerk);
-    assert!(error.is_invalid() && text.contains("migrations()"), "{text}");
+    let (mut admin, clerk) = (database.client(), Clerk::new(&database));
+    let (text, error) = refusal(&clerk.url());
+    assert!(error.is_invalid() && text.contains("PostgresStore::migrations_from(0)"), "{text}");
+    admin.batch_execute(&PostgresStore::migrations_from(0).unwrap()).unwrap();
+    let (text, error) = refusal(&clerk.url());
+    assert!(error.is_invalid() && text.contains("PostgresStore::grants()"), "{text}");
+    admin.batch_execute(&PostgresStore::grants(&clerk.name)).unwrap();
+    assert_eq!(PostgresStore::open(&clerk.url()).unwrap().enqueue(vec![work()]).unwrap().len(), 1);
+    admin.batch_execute("UPDATE punctual.meta SET value = 1 WHERE name = 'schema'").unwrap();
+    let (text, error) = refusal(&clerk.url());
+    assert!(error.is_invalid() && text.contains("PostgresStore::migrations_from(1)"), "{text}");
+}
+
+/// Not even what everybody may do as a rule: call functions.
+#[test]
+fn a_role_with_the_grants_and_no_more_runs_nodes_and_calls_the_functions() {
+    let database = Database::new();
+    let (mut admin, clerk) = (database.client(), Clerk::new(&database));
     admin.batch_execute(&PostgresStore::migrations()).unwrap();
-    let grants = format!(
-        "GRANT USAGE ON SCHEMA punctual TO {user}; GRANT ALL ON ALL TABLES IN SCHEMA punctual TO {user}; \
-         GRANT ALL ON ALL SEQUENCES IN SCHEMA punctual TO {user}"
-    );
-    admin.batch_execute(&grants).unwrap();
-    let store = PostgresStore::open(&as_clerk).unwrap();
-    assert_eq!(store.enqueue(vec![work()]).unwrap().len(), 1);
-    drop(store);
-    admin.batch_execute(&format!("DROP OWNED BY {user}; DROP ROLE {user}")).unwrap();
+    admin.batch_execute("REVOKE EXECUTE ON ALL ROUTINES IN SCHEMA punctual FROM PUBLIC").unwrap();
+    admin.batch_execute(&PostgresStore::grants(&clerk.name)).unwrap();
+
+    let (began, begins) = mpsc::channel();
+    let (go, gate) = mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let jobs = Jobs::open(&clerk.url()).unwrap().handle("work", move |waits: bool, cx: &JobContext| {
+        if waits {
+            began.send((cx.id().as_i64(), cx.record().fence.as_i64())).unwrap();
+            gate.lock().unwrap().recv().unwrap();
+        }
+        Ok(Done)
+    });
+    let jobs = jobs.start().unwrap();
+    let mut sql = postgres::Client::connect(&clerk.url(), postgres::NoTls).unwrap();
+    let mut number = |query: &str| sql.query_one(query, &[]).unwrap().get::<_, i64>(0);
+    let completes = number("SELECT punctual.enqueue('work', 'true')");
+    let (id, fence) = begins.recv().unwrap();
+    assert_eq!(id, completes);
+    let later = number("SELECT punctual.enqueue('work', 'false', delay => '1 hour', unique_key => 'k')");
+    let never = number("SELECT punctual.enqueue('work', 'false', queue => 'other', delay => '1 hour')");
+    let sql_says = format!("SELECT punctual.reschedule({later}, now()), punctual.cancel({never})");
+    let said = sql.query_one(&sql_says, &[]).unwrap();
+    assert_eq!((said.get::<_, bool>(0), said.get::<_, &str>(1)), (true, "cancelled"));
+    sql.batch_execute(&format!("SELECT punctual.complete({id}, {fence})")).unwrap();
+    go.send(()).unwrap();
+
+    // What nodes and operators do besides.
+    jobs.schedule("s").every(Duration::from_secs(3600)).job_as("work", false).save().unwrap();
+    jobs.pause("other", "closed").unwrap();
+    let by_us = jobs.enqueue_as("work", false).send().unwrap().id();
+    for id in [completes, later, by_us.as_i64()] {
+        let over = || jobs.job(JobId::from_i64(id)).unwrap().unwrap().state.is_over();
+        while !over() {
+            std::thread::yield_now();
+        }
+    }
+    let states =
+        "SELECT string_agg(DISTINCT state, ' ' ORDER BY state) FROM punctual.jobs WHERE schedule IS NULL";
+    assert_eq!(sql.query_one(states, &[]).unwrap().get::<_, &str>(0), "cancelled done");
+    jobs.doctor().unwrap();
+    jobs.store().trim(punctual_durable::Timestamp::MAX, 10).unwrap();
+    jobs.shutdown(Duration::from_secs(10)).unwrap();
+    for forbidden in ["DROP TABLE punctual.job", "CREATE TABLE punctual.mine ()", "TRUNCATE punctual.past"] {
+        sql.batch_execute(forbidden).unwrap_err();
+    }
 }
 
 #[test]

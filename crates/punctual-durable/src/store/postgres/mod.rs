@@ -72,7 +72,7 @@ use super::{
 };
 use crate::context::JobContext;
 use crate::doctor::Finding;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::{Due, Failure, JobId, JobRecord, NewJob, NodeId, StoreId, check_name};
 use crate::journal::JobLog;
 use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
@@ -117,6 +117,11 @@ const SOON: Duration = Duration::from_secs(1);
 /// `punctual.enqueue` also takes `queue`, `lane`, `due` (instead of `delay`), `on_conflict`, `max_attempts`, `max_crashes`,
 /// `on_lost` and `timeout`. Nodes are told when such a transaction commits; where very many do so at once,
 /// `SET punctual.notify = 'off'` leaves that to the nodes, which look ten times a second.
+///
+/// # Who may do what
+/// Whoever opens a store first makes the tables, in a schema of their own, and owns them. Where programs are not to own
+/// tables, somebody else runs [`migrations`](Self::migrations), later [`migrations_from`](Self::migrations_from) the
+/// version that is there, and after each [`grants`](Self::grants) for the role of the programs.
 pub struct PostgresStore {
     server: Arc<Server>,
     /// Instead of the server's clock, in tests.
@@ -176,10 +181,61 @@ impl PostgresStore {
         self
     }
 
-    /// The SQL that makes the tables and functions: for those who do not let programs do that.
+    /// The SQL that makes the tables and functions in a database that has none: for those who do not let programs do that.
+    /// As [`migrations_from`](Self::migrations_from) of version 0.
     #[must_use]
     pub fn migrations() -> String {
-        schema::script()
+        schema::script(0, schema::known())
+    }
+
+    /// The SQL that brings tables of an older version up to date: one transaction, for `psql` or any other client.
+    ///
+    /// Which version a database has is in `punctual.meta`, and in what [`open`](Self::open) says when it may not change it:
+    ///
+    /// ```sql
+    /// SELECT value FROM punctual.meta WHERE name = 'schema';
+    /// ```
+    ///
+    /// Whoever applies migrations at the same time, by hand or by opening a store, is waited for. Where the tables have
+    /// any other version, the script fails with a message that says which, and nothing has changed; that of the newest
+    /// version changes nothing. Roles that are not the owner get no access to what is new: run
+    /// [`grants`](Self::grants) again.
+    ///
+    /// ```
+    /// use punctual_durable::PostgresStore;
+    ///
+    /// let script = PostgresStore::migrations_from(1)?;
+    /// assert!(!script.contains("CREATE TABLE punctual.job (")); // version 1 has it
+    /// assert!(PostgresStore::migrations_from(99).unwrap_err().is_invalid());
+    /// # Ok::<(), punctual_durable::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If this program does not know that version.
+    pub fn migrations_from(version: usize) -> Result<String> {
+        let known = schema::known();
+        if version > known {
+            let message = format!("there is no version {version} of the tables: the newest is {known}");
+            return Err(Error::invalid(message));
+        }
+        Ok(schema::script(version, known))
+    }
+
+    /// The SQL that lets `role` use the tables, and no more: run nodes, and call `punctual.enqueue`, `cancel`,
+    /// `reschedule` and `complete`. For those whose programs do not own the tables; to be run by the owner, and again
+    /// after each migration.
+    ///
+    /// The name is quoted, so it must be written as the server has it, as a rule in lower case. The functions act with the
+    /// rights of their caller: who may enqueue may write to the tables.
+    ///
+    /// ```
+    /// use punctual_durable::PostgresStore;
+    ///
+    /// assert!(PostgresStore::grants("shop").contains("GRANT USAGE ON SCHEMA punctual TO \"shop\";"));
+    /// ```
+    #[must_use]
+    pub fn grants(role: &str) -> String {
+        schema::grants(role)
     }
 
     /// Accepts jobs in a transaction of the caller's: they are kept if and only if it commits, together with whatever else
@@ -314,7 +370,7 @@ impl PostgresStore {
         completed.map(drop).map_err(|error| self.not_completed(error))
     }
 
-    fn not_completed(&self, error: postgres::Error) -> crate::error::Error {
+    fn not_completed(&self, error: postgres::Error) -> Error {
         Fault::from(error).tell("cannot complete a job in a transaction, as in", &self.server)
     }
 
@@ -334,7 +390,7 @@ impl PostgresStore {
         known.extend(lines);
     }
 
-    fn refused(&self, error: postgres::Error) -> crate::error::Error {
+    fn refused(&self, error: postgres::Error) -> Error {
         Fault::from(error).tell("cannot enqueue in a transaction, as in", &self.server)
     }
 

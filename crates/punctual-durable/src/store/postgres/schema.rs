@@ -2,8 +2,12 @@
 //!
 //! Migrations are numbered from 1 and applied in order, those that lack in one transaction, under an advisory lock: of
 //! several programs that open a database at once one applies them, and the others find them applied. A database from a
-//! later version is refused before anything is touched. Who does not let programs change tables runs
-//! [`PostgresStore::migrations`](super::PostgresStore::migrations) by hand.
+//! later version is refused before anything is touched.
+//!
+//! # By hand
+//! Who does not let programs change tables runs what [`PostgresStore::migrations_from`](super::PostgresStore) says: the
+//! same migrations, under the same lock, in one transaction, too. It begins with the question whether the tables have the
+//! version that it is for, and comes to nothing if they have not. Programs then need no more than what [`grants`] says.
 
 use postgres::error::SqlState;
 
@@ -20,26 +24,54 @@ const MIGRATIONS: &[&str] = &[
 /// The oldest server that has what we need.
 const OLDEST: i32 = 140_000;
 
-/// Held while migrations are applied: "punctual" in ASCII.
-const LOCK: i64 = 0x70_75_6e_63_74_75_61_6c;
+/// Waits for others who apply migrations, however long it takes them.
+const ALONE: &str = concat!(
+    "SET LOCAL lock_timeout = 0;\n",
+    "SET LOCAL statement_timeout = 0;\n",
+    // "punctual" in ASCII.
+    "SELECT pg_advisory_xact_lock(x'70756e637475616c'::bigint)"
+);
 
 /// The version that this program knows.
 pub(super) fn known() -> usize {
     MIGRATIONS.len()
 }
 
-/// All migrations, as one script.
-pub(super) fn script() -> String {
-    let mut script = "BEGIN;\n".to_owned();
-    for migration in MIGRATIONS {
-        script += migration;
-        script += "\n";
+/// The migrations that lead from one version to another, as a script. It fails, and changes nothing, where the tables have
+/// any other version than `from`.
+pub(super) fn script(from: usize, to: usize) -> String {
+    let mut script = format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED;\n{ALONE};\n\
+         DO $guard$\n\
+         DECLARE\n    found bigint := 0;\n\
+         BEGIN\n    \
+             IF to_regclass('punctual.meta') IS NOT NULL THEN\n        \
+                 found := coalesce((SELECT value FROM punctual.meta WHERE name = 'schema'), 0);\n    \
+             END IF;\n    \
+             IF found <> {from} THEN\n        \
+                 RAISE EXCEPTION 'the tables have version %, and this script leads from version {from} to {to}', found\n            \
+                     USING ERRCODE = 'object_not_in_prerequisite_state';\n    \
+             END IF;\n\
+         END $guard$;\n"
+    );
+    for (number, migration) in (1..).zip(MIGRATIONS).take(to).skip(from) {
+        script += &format!("\n-- Version {number}\n\n{migration}\n{};\n", remember(number));
     }
-    script + &remember() + ";\nCOMMIT;\n"
+    script + "COMMIT;\n"
 }
 
-fn remember() -> String {
-    let version = MIGRATIONS.len();
+/// What a role must be allowed to run nodes, and to enqueue by SQL.
+pub(super) fn grants(role: &str) -> String {
+    let role = format!("\"{}\"", role.replace('"', "\"\""));
+    format!(
+        "GRANT USAGE ON SCHEMA punctual TO {role};\n\
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA punctual TO {role};\n\
+         GRANT USAGE ON ALL SEQUENCES IN SCHEMA punctual TO {role};\n\
+         GRANT EXECUTE ON ALL ROUTINES IN SCHEMA punctual TO {role};\n"
+    )
+}
+
+fn remember(version: usize) -> String {
     format!(
         "INSERT INTO punctual.meta (name, value) VALUES ('schema', {version}) \
          ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -70,27 +102,42 @@ pub(super) fn open(session: &mut Session) -> Answer<()> {
 
 fn migrate(session: &mut Session, name: &str) -> Answer<()> {
     session.transaction(|session| {
-        // Of others that do the same, however long it takes them.
-        session.batch(&format!("SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock({LOCK})"))?;
-        for migration in MIGRATIONS.iter().skip(version(session)?) {
-            session.batch(migration).map_err(|fault| not_allowed(fault, name))?;
+        session.batch(ALONE)?;
+        let have = version(session)?;
+        for (number, migration) in (1..).zip(MIGRATIONS).skip(have) {
+            session.batch(migration).map_err(|fault| not_allowed(fault, name, have))?;
+            session.batch(&remember(number))?;
         }
-        session.batch(&remember())
+        Ok(())
     })
 }
 
-fn not_allowed(fault: Fault, name: &str) -> Fault {
+fn not_allowed(fault: Fault, name: &str, have: usize) -> Fault {
+    explain(fault, || {
+        format!(
+            "the tables in {name} are not up to date, and this user may not change them: \
+             let somebody who may run what PostgresStore::migrations_from({have}) says"
+        )
+    })
+}
+
+/// Says what to do about it if something is not allowed.
+fn explain(fault: Fault, what: impl FnOnce() -> String) -> Fault {
     match fault {
         Fault::Sql(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
-            Error::invalid(format!(
-                "the tables in {name} are not up to date, and this user may not change them: \
-             let somebody who may run what PostgresStore::migrations() says"
-            ))
-            .with_source(error)
-            .into()
+            Error::invalid(what()).with_source(error).into()
         }
         other => other,
     }
+}
+
+fn not_granted(fault: Fault, name: &str) -> Fault {
+    explain(fault, || {
+        format!(
+            "this user may not use the tables in {name}: \
+             let somebody who may run what PostgresStore::grants() says"
+        )
+    })
 }
 
 /// How many migrations have been applied.
@@ -101,7 +148,8 @@ pub(super) fn version(session: &mut Session) -> Answer<usize> {
     if !session.one(exists, &[])?.get::<_, bool>(0) {
         return Ok(0);
     }
-    let found = session.query_once("SELECT value FROM punctual.meta WHERE name = 'schema'", &[])?;
+    let found = session.query_once("SELECT value FROM punctual.meta WHERE name = 'schema'", &[]);
+    let found = found.map_err(|fault| not_granted(fault, &session.server.address.name))?;
     let found: i64 = found.first().map_or(0, |row| row.get(0));
     match usize::try_from(found) {
         Ok(found) if found <= MIGRATIONS.len() => Ok(found),
@@ -113,3 +161,6 @@ pub(super) fn version(session: &mut Session) -> Answer<usize> {
         .into()),
     }
 }
+
+#[cfg(test)]
+mod tests;

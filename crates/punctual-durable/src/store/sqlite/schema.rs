@@ -3,6 +3,8 @@
 //! Migrations are numbered from 1, applied in order, each file with all that lack in one transaction under SQLite's
 //! write lock: of several processes that open a file at once one applies them, and the others find them applied. A
 //! file from a later version is refused before anything is touched.
+//!
+//! There is no script to run by hand: whoever may write to a file may make tables in it, too.
 
 use std::path::Path;
 use std::time::Duration;
