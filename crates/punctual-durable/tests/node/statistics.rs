@@ -145,3 +145,24 @@ fn the_doctor_finds_what_somebody_has_done_to_the_file() {
         assert!(said.iter().any(|said| said.contains(word)), "{harm}: {said:#?}");
     }
 }
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn the_doctor_names_what_is_missing_in_the_file() {
+    use punctual_durable::{Jobs, SqliteStore, Store};
+    let folder = crate::folder::Folder::new();
+    let store = std::sync::Arc::new(SqliteStore::open(folder.file("jobs.db")).unwrap());
+    let jobs = Jobs::on(store.clone()).start().unwrap();
+    let file = rusqlite::Connection::open(folder.file("jobs.db")).unwrap();
+    for (harm, words) in [
+        ("DROP INDEX punctual_job_claimed", "error: schema: the index punctual_job_claimed is missing"),
+        ("DROP INDEX punctual_job_waiting", "error: schema: the index punctual_job_waiting is missing"),
+        ("DROP TABLE punctual_queue", "error: schema: the table punctual_queue is missing"),
+    ] {
+        file.execute(harm, []).unwrap();
+        let said: Vec<String> = store.check().unwrap().iter().map(ToString::to_string).collect();
+        assert!(said.contains(&words.to_owned()), "{harm}: {said:#?}");
+        // Who cannot look into what is not there says so much, and does not fail.
+        assert_eq!(jobs.doctor().unwrap()[0].severity, Severity::Error);
+    }
+}

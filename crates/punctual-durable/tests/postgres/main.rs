@@ -4,6 +4,7 @@ mod breaking;
 mod bursts;
 mod completing;
 mod connecting;
+mod examining;
 #[cfg(feature = "sqlite")]
 #[path = "../folder/mod.rs"]
 mod folder;

@@ -1,7 +1,9 @@
 //! What may be wrong with a database.
 
-use super::schema;
+use std::time::Duration;
+
 use super::session::{Answer, Session};
+use super::{rows, schema};
 use crate::doctor::Finding;
 use crate::job::NewJob;
 use crate::schedule::{Cadence, NewSchedule};
@@ -11,21 +13,40 @@ const MANY_LINES: i64 = 10_000;
 /// Findings of one sort that are told one by one.
 const MOST: usize = 10;
 
+/// A snapshot that is held for longer is worth telling.
+const LONG: Duration = Duration::from_secs(600);
+
 /// Everything that can be checked.
 pub(super) fn all(session: &mut Session, given: Option<i64>) -> Answer<Vec<Finding>> {
     session.transaction(|session| {
         // However large the tables are.
         session.batch("SET LOCAL statement_timeout = 0")?;
-        // Whoever wants to know what is wrong compares times, too.
-        session.ask_time()?;
-        let mut findings = tables(session)?;
-        findings.extend(claims(session, given)?);
-        findings.extend(lines(session)?);
-        findings.extend(unreadable(session)?);
-        findings.extend(snapshots(session)?);
+        let missing = schema::missing(session)?;
+        let mut findings: Vec<Finding> = missing.iter().take(MOST).map(lacks).collect();
+        // The rest asks for these.
+        if !missing.iter().any(|name| name.starts_with("table") || name.starts_with("function")) {
+            findings.extend(contents(session, given)?);
+        }
+        findings.extend(snapshots(session, LONG)?);
         findings.extend(durability(session)?);
         Ok(findings)
     })
+}
+
+fn lacks(name: &&'static str) -> Finding {
+    let or_off =
+        if name.starts_with("trigger") || name.starts_with("index") { ", or not in use" } else { "" };
+    Finding::error("schema", format!("the {name} is missing{or_off}"))
+}
+
+fn contents(session: &mut Session, given: Option<i64>) -> Answer<Vec<Finding>> {
+    // Whoever wants to know what is wrong compares times, too.
+    session.ask_time()?;
+    let mut findings = tables(session)?;
+    findings.extend(claims(session, given)?);
+    findings.extend(lines(session)?);
+    findings.extend(unreadable(session)?);
+    Ok(findings)
 }
 
 fn number(session: &mut Session, sql: &'static str) -> Answer<i64> {
@@ -117,11 +138,12 @@ fn unreadable(session: &mut Session) -> Answer<Vec<Finding>> {
 }
 
 /// Whoever keeps the server from cleaning up. Nodes bear it, tables grow.
-fn snapshots(session: &mut Session) -> Answer<Vec<Finding>> {
+fn snapshots(session: &mut Session, long: Duration) -> Answer<Vec<Finding>> {
     let sql = "SELECT pid, coalesce(usename, '?'), coalesce(application_name, ''), \
                extract(epoch FROM clock_timestamp() - xact_start)::bigint FROM pg_stat_activity \
-               WHERE datname = current_database() AND backend_xmin IS NOT NULL \
-               AND xact_start < clock_timestamp() - interval '10 minutes' ORDER BY xact_start LIMIT 3";
+               WHERE datname = current_database() AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid() \
+               AND backend_type <> 'autovacuum worker' \
+               AND xact_start < clock_timestamp() - $1 * interval '1 microsecond' ORDER BY xact_start LIMIT 3";
     let finding = |row: &postgres::Row| {
         let (pid, user, program): (i32, &str, &str) = (row.get(0), row.get(1), row.get(2));
         let message = format!(
@@ -130,13 +152,50 @@ fn snapshots(session: &mut Session) -> Answer<Vec<Finding>> {
         );
         Finding::warning("held snapshot", message)
     };
-    Ok(session.query(sql, &[])?.iter().map(finding).collect())
+    #[expect(clippy::cast_precision_loss, reason = "the server counts so")]
+    let long = rows::micros(long) as f64;
+    Ok(session.query(sql, &[&long])?.iter().map(finding).collect())
 }
 
-fn durability(session: &mut Session) -> Answer<Option<Finding>> {
-    let fsync = session.one("SELECT current_setting('fsync')", &[])?;
-    let off = fsync.get::<_, &str>(0) == "off";
-    let message =
-        "the server does not wait for its disk (fsync is off): what it accepted may be lost with the power";
-    Ok(off.then(|| Finding::info("durability", message)))
+/// What may be lost or torn with the power. Sessions of ours wait for the disk, but only if the server does.
+fn durability(session: &mut Session) -> Answer<Vec<Finding>> {
+    let settings = session
+        .one("SELECT current_setting('fsync') = 'off', current_setting('full_page_writes') = 'off'", &[])?;
+    let dangers = [
+        "the server does not wait for its disk (fsync is off): what it accepted may be lost with the power",
+        "the server cannot mend torn pages (full_page_writes is off): the tables may be damaged with the power",
+    ];
+    let off = dangers.into_iter().enumerate().filter(|(place, _)| settings.get(*place));
+    Ok(off.map(|(_, danger)| Finding::warning("durability", danger)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_testbed::Postgres;
+
+    use super::*;
+    use crate::PostgresStore;
+
+    /// A minute of patience would be one in the test, too.
+    #[test]
+    fn whoever_holds_a_snapshot_for_long_is_told() {
+        let url = Postgres::shared().fresh_database();
+        let store = PostgresStore::open(&url).unwrap();
+        let told = |long| store.read(move |session| snapshots(session, long)).unwrap();
+        assert_eq!(told(Duration::ZERO), []);
+        let mut holder = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+        let hold = "SET application_name = 'report'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1";
+        holder.batch_execute(hold).unwrap();
+        let said = told(Duration::ZERO);
+        assert_eq!((said.len(), said[0].check), (1, "held snapshot"), "{said:?}");
+        assert!(
+            said[0].message.contains("of punctual (\"report\") has held a snapshot for 0 seconds"),
+            "{said:?}"
+        );
+        assert_eq!(told(LONG), [], "not yet for long");
+        holder.batch_execute("COMMIT").unwrap();
+        assert_eq!(told(Duration::ZERO), []);
+        drop((holder, store));
+        Postgres::shared().drop_database(&url);
+    }
 }

@@ -9,6 +9,8 @@
 //! same migrations, under the same lock, in one transaction, too. It begins with the question whether the tables have the
 //! version that it is for, and comes to nothing if they have not. Programs then need no more than what [`grants`] says.
 
+use std::collections::BTreeSet;
+
 use postgres::error::SqlState;
 
 use super::session::{Answer, Fault, Session};
@@ -20,6 +22,23 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_functions.sql"),
     include_str!("migrations/0003_for_everybody.sql"),
 ];
+
+/// Everything that is there when all migrations have been applied, a line for each.
+const NAMES: &str = include_str!("migrations/names.txt");
+
+/// What of it is there, and in use: not indexes that were never finished, nor triggers that are switched off.
+const FOUND: &str = "
+    SELECT CASE c.relkind WHEN 'r' THEN 'table ' WHEN 'v' THEN 'view ' WHEN 'S' THEN 'sequence ' ELSE 'index ' END
+        || c.relname
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_index i ON i.indexrelid = c.oid
+    WHERE n.nspname = 'punctual' AND c.relkind IN ('r', 'v', 'S', 'i') AND coalesce(i.indisvalid, true)
+    UNION
+    SELECT 'function ' || p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+    WHERE n.nspname = 'punctual'
+    UNION
+    SELECT 'trigger ' || t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = 'punctual' AND NOT t.tgisinternal AND t.tgenabled <> 'D'";
 
 /// The oldest server that has what we need.
 const OLDEST: i32 = 140_000;
@@ -35,6 +54,12 @@ const ALONE: &str = concat!(
 /// The version that this program knows.
 pub(super) fn known() -> usize {
     MIGRATIONS.len()
+}
+
+/// What is missing of all that there should be: its sort and its name.
+pub(super) fn missing(session: &mut Session) -> Answer<Vec<&'static str>> {
+    let found: BTreeSet<String> = session.query(FOUND, &[])?.iter().map(|row| row.get(0)).collect();
+    Ok(NAMES.lines().filter(|name| !found.contains(*name)).collect())
 }
 
 /// The migrations that lead from one version to another, as a script. It fails, and changes nothing, where the tables have

@@ -2,8 +2,8 @@
 
 use rusqlite::Connection;
 
-use super::Sql;
 use super::rows::text;
+use super::{Sql, schema};
 use crate::doctor::Finding;
 use crate::job::{NewJob, NodeId};
 use crate::schedule::{Cadence, NewSchedule};
@@ -13,14 +13,20 @@ const MANY_LINES: i64 = 10_000;
 /// Findings of one sort that are told one by one.
 const MOST: usize = 10;
 
-/// Everything that can be checked. `owner`: the node of this process that has the file; `known`: the version of the
-/// tables that this program knows.
-pub(super) fn all(connection: &Connection, owner: Option<NodeId>, known: usize) -> Sql<Vec<Finding>> {
-    let mut findings = schema(connection, known)?;
+/// Everything that can be checked. `owner`: the node of this process that has the file.
+pub(super) fn all(connection: &Connection, owner: Option<NodeId>) -> Sql<Vec<Finding>> {
+    let missing = schema::missing(connection)?;
+    let lacks =
+        |(sort, name): &(String, String)| Finding::error("schema", format!("the {sort} {name} is missing"));
+    let mut findings: Vec<Finding> = missing.iter().take(MOST).map(lacks).collect();
     findings.extend(pages(connection)?);
-    findings.extend(claims(connection, owner)?);
-    findings.extend(lines(connection)?);
-    findings.extend(unreadable(connection)?);
+    // The rest asks for these.
+    if !missing.iter().any(|(sort, _)| sort == "table") {
+        findings.extend(version(connection)?);
+        findings.extend(claims(connection, owner)?);
+        findings.extend(lines(connection)?);
+        findings.extend(unreadable(connection)?);
+    }
     Ok(findings)
 }
 
@@ -29,7 +35,8 @@ fn number(connection: &Connection, sql: &str) -> Sql<i64> {
 }
 
 /// A later program may have changed the tables while this one had them open.
-fn schema(connection: &Connection, known: usize) -> Sql<Vec<Finding>> {
+fn version(connection: &Connection) -> Sql<Vec<Finding>> {
+    let known = schema::known();
     let found = number(connection, "SELECT value FROM punctual_meta WHERE name = 'schema'")?;
     Ok(vec![if usize::try_from(found) == Ok(known) {
         Finding::info("schema", format!("the tables have version {found}"))
@@ -50,7 +57,7 @@ fn pages(connection: &Connection) -> Sql<Vec<Finding>> {
 /// One node at a time has the file: the claims of any other are orphans, until they are rescued.
 fn claims(connection: &Connection, owner: Option<NodeId>) -> Sql<Option<Finding>> {
     let sql = "SELECT count(*), count(DISTINCT owner), coalesce(sum(owner IS ?1), 0) \
-               FROM punctual_job INDEXED BY punctual_job_claimed WHERE state = 1";
+               FROM punctual_job WHERE state = 1";
     let row = connection.query_row(sql, [owner.map(NodeId::as_i64)], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
     })?;

@@ -446,8 +446,8 @@ impl Store for SqliteStore {
     }
 
     fn check(&self) -> Result<Vec<Finding>> {
-        let (owner, known) = (self.ownership.node(), schema::known());
-        self.read(|connection| check::all(connection, owner, known))
+        let owner = self.ownership.node();
+        self.read(|connection| check::all(connection, owner))
     }
 
     fn identity(&self) -> Result<StoreId> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::failed;
+use super::{Sql, failed};
 use crate::error::{Error, Result};
 
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_jobs.sql")];
@@ -19,6 +19,20 @@ const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_jobs.sql")];
 /// The version that this program knows.
 pub(super) fn known() -> usize {
     MIGRATIONS.len()
+}
+
+/// What is missing of all that the migrations make: its sort and its name.
+pub(super) fn missing(connection: &Connection) -> Sql<Vec<(String, String)>> {
+    let ideal = Connection::open_in_memory()?;
+    MIGRATIONS.iter().try_for_each(|migration| ideal.execute_batch(migration))?;
+    let found = names(connection)?;
+    Ok(names(&ideal)?.into_iter().filter(|name| !found.contains(name)).collect())
+}
+
+fn names(connection: &Connection) -> Sql<Vec<(String, String)>> {
+    let mut statement = connection
+        .prepare("SELECT type, name FROM sqlite_schema WHERE name LIKE 'punctual%' ORDER BY name")?;
+    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
 /// How often a statement asks for a lock that another process has, and how long it waits in between.

@@ -1,5 +1,3 @@
-use std::collections::BTreeSet;
-
 use postgres::{Client, NoTls};
 use punctual_testbed::Postgres;
 
@@ -126,4 +124,15 @@ fn who_applies_migrations_by_hand_waits_for_others_who_do_and_they_wait_for_it()
 fn names_of_roles_are_quoted() {
     let script = grants("o\"brien; DROP ROLE x");
     assert_eq!(script.matches(" TO \"o\"\"brien; DROP ROLE x\";\n").count(), script.lines().count());
+}
+
+/// If it fails: what stands on the left belongs into `migrations/names.txt`.
+#[test]
+fn the_list_of_names_is_what_the_migrations_make() {
+    let database = Fresh::new();
+    database.run(&PostgresStore::migrations()).unwrap();
+    let rows = database.sql().query(FOUND, &[]).unwrap();
+    let found: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
+    let listed: Vec<&str> = NAMES.lines().collect();
+    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), listed);
 }
