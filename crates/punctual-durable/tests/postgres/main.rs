@@ -11,6 +11,7 @@ mod folder;
 mod holding;
 mod looking_back;
 mod moving;
+mod poisoned;
 mod ringing;
 mod sharing;
 mod transactions;

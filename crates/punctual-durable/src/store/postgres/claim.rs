@@ -49,7 +49,7 @@ WITH start AS MATERIALIZED (
     ORDER BY t.place FOR UPDATE OF j SKIP LOCKED
 ), taken AS (
     UPDATE punctual.job j SET state = 1, owner = $1, fence = nextval('punctual.fence') + 1, claimed = f.now,
-        attempt = least(j.attempt, 2147483646) + 1, version = j.version + 1
+        attempt = least(j.attempt, 2147483646) + 1, version = punctual.next(j.version)
     FROM free f WHERE j.ctid = f.tid
     RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, j.on_lost, j.timeout,
         j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series, j.nominal, j.parent, j.follow,

@@ -59,9 +59,10 @@ pub(super) fn reschedule(session: &mut Session, id: JobId, due: Due, given: Opti
         if job.state != JobState::Scheduled {
             return Ok(Moved::Not(job.state));
         }
-        (job.due, job.version) = (due.instant(now), job.version + 1);
-        let sql = "UPDATE punctual.job SET due = $2, late = $4, version = $3 WHERE id = $1";
-        session.query(sql, &[&id.as_i64(), &job.due.as_micros(), &job.version, &(job.due < now)])?;
+        job.due = due.instant(now);
+        let sql = "UPDATE punctual.job SET due = $2, late = $3, version = punctual.next(version) WHERE id = $1 \
+                   RETURNING version";
+        job.version = session.one(sql, &[&id.as_i64(), &job.due.as_micros(), &(job.due < now)])?.get(0);
         Ok(Moved::Waiting(rows::ticket(&job)))
     })
 }
@@ -89,14 +90,14 @@ pub(super) fn retry(session: &mut Session, id: JobId, due: Due, given: Option<i6
                 return Err(Error::conflict(message).into());
             }
         }
-        (job.due, job.version) = (due.instant(now), job.version + 1);
+        job.due = due.instant(now);
         // One that takes the key at this moment is waited for; then it is a conflict, too.
         let sql = "WITH gone AS (DELETE FROM punctual.past WHERE id = $1 RETURNING *) \
                    INSERT INTO punctual.job (id, due, late, line, on_lost, version, fence, owner, claimed, created, \
                    max_attempts, max_crashes, timeout, nominal, parent, uniq, series, follow, note, payload, traces) \
-                   SELECT id, $2, $4, line, on_lost, $3, fence, owner, claimed, created, max_attempts, max_crashes, timeout, \
-                   nominal, parent, uniq, series, follow, note, payload, true FROM gone";
-        session.query(sql, &[&id.as_i64(), &job.due.as_micros(), &job.version, &(job.due < now)])?;
+                   SELECT id, $2, $3, line, on_lost, punctual.next(version), fence, owner, claimed, created, max_attempts, max_crashes, timeout, \
+                   nominal, parent, uniq, series, follow, note, payload, true FROM gone RETURNING version";
+        job.version = session.one(sql, &[&id.as_i64(), &job.due.as_micros(), &(job.due < now)])?.get(0);
         Ok(Moved::Waiting(rows::ticket(&job)))
     })
 }

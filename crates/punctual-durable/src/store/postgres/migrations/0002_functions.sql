@@ -5,6 +5,10 @@ $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 CREATE FUNCTION punctual.later(moment bigint, delay bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT CASE WHEN delay > 9223372036854775807 - greatest(moment, 0) THEN 9223372036854775807 ELSE moment + delay END $$;
 
+-- The version after this one: another in any case, and never too great, whatever somebody has written into the row.
+CREATE FUNCTION punctual.next(version bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS
+$$ SELECT (version & 4611686018427387903) + 1 $$;
+
 -- The numbers of the other transactions in progress. By way of text: as a query it would take several times as long.
 CREATE FUNCTION punctual.in_progress() RETURNS bigint[] LANGUAGE sql STABLE AS
 $$ SELECT string_to_array(split_part(pg_current_snapshot()::text, ':', 3), ',')::bigint[] $$;
@@ -87,7 +91,7 @@ BEGIN
                             USING ERRCODE = 'PU001';
                     ELSIF new.policy = 2 THEN
                         UPDATE punctual.job j SET due = accept.due, late = accept.due < at_moment, payload = new.payload,
-                            follow = new.follow, version = j.version + 1
+                            follow = new.follow, version = punctual.next(j.version)
                         WHERE j.id = accept.id AND j.state = 0 RETURNING j.version INTO version;
                         how := CASE WHEN FOUND THEN 2 ELSE 1 END;
                     END IF;
@@ -186,7 +190,7 @@ BEGIN
     ON CONFLICT (job, fence) DO UPDATE SET attempt = excluded.attempt, at = excluded.at, message = excluded.message;
 
     UPDATE punctual.job j SET state = 0, due = n.due, late = n.due < moment, attempt = n.attempt, crashes = n.crashes,
-        note = coalesce(n.note, j.note), version = j.version + 1, cancel = false,
+        note = coalesce(n.note, j.note), version = punctual.next(j.version), cancel = false,
         owner = CASE WHEN forget_owner THEN NULL ELSE j.owner END, traces = j.traces OR n.failure IS NOT NULL
     FROM unnest(ids, states, dues, attempts, crashed, notes, failures)
         n (id, state, due, attempt, crashes, note, failure)
@@ -201,7 +205,7 @@ BEGIN
     )
     INSERT INTO punctual.past (id, due, line, state, on_lost, version, attempt, crashes, fence, owner, claimed, created,
         finished, max_attempts, max_crashes, timeout, nominal, parent, uniq, series, follow, note, payload)
-    SELECT id, new_due, line, new_state, on_lost, version + 1, new_attempt, new_crashes, fence,
+    SELECT id, new_due, line, new_state, on_lost, punctual.next(version), new_attempt, new_crashes, fence,
         CASE WHEN forget_owner THEN NULL ELSE owner END, claimed, created, moment, max_attempts, max_crashes, timeout,
         nominal, parent, uniq, series, CASE WHEN new_state = 2 THEN NULL ELSE follow END, coalesce(new_note, note),
         CASE WHEN new_state = 5 THEN payload END
@@ -425,7 +429,7 @@ BEGIN
         ), kept AS (
             INSERT INTO punctual.past (id, due, line, state, on_lost, version, attempt, crashes, fence, owner, claimed,
                 created, finished, max_attempts, max_crashes, timeout, parent, uniq, note)
-            SELECT g.id, g.due, g.line, 2, g.on_lost, g.version + 1, g.attempt, g.crashes, g.fence, g.owner, g.claimed,
+            SELECT g.id, g.due, g.line, 2, g.on_lost, punctual.next(g.version), g.attempt, g.crashes, g.fence, g.owner, g.claimed,
                 g.created, at_moment, g.max_attempts, g.max_crashes, g.timeout, g.parent, g.uniq, g.note
             FROM gone g WHERE keep
         )
@@ -474,7 +478,7 @@ BEGIN
             first_fence := nextval('punctual.fence');
             RETURN QUERY
             UPDATE punctual.job j SET state = 1, owner = me, fence = first_fence + c.place, claimed = at_moment,
-                attempt = least(j.attempt, 2147483646) + 1, version = j.version + 1
+                attempt = least(j.attempt, 2147483646) + 1, version = punctual.next(j.version)
             FROM unnest(tids) WITH ORDINALITY c (tid, place) WHERE j.ctid = c.tid
             RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, j.on_lost,
                 j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series, j.nominal,
@@ -523,7 +527,7 @@ BEGIN
                 first_fence := nextval('punctual.fence');
                 RETURN QUERY
                 UPDATE punctual.job j SET state = 1, owner = me, fence = first_fence + c.place, claimed = at_moment,
-                    attempt = least(j.attempt, 2147483646) + 1, version = j.version + 1
+                    attempt = least(j.attempt, 2147483646) + 1, version = punctual.next(j.version)
                 FROM unnest(tids) WITH ORDINALITY c (tid, place) WHERE j.ctid = c.tid
                 RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, j.on_lost,
                     j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series, j.nominal,
@@ -587,7 +591,7 @@ BEGIN
                     first_fence := nextval('punctual.fence');
                     RETURN QUERY
                     UPDATE punctual.job j SET state = 1, owner = me, fence = first_fence + c.place, claimed = at_moment,
-                        attempt = least(j.attempt, 2147483646) + 1, version = j.version + 1
+                        attempt = least(j.attempt, 2147483646) + 1, version = punctual.next(j.version)
                     FROM unnest(tids) WITH ORDINALITY c (tid, place) WHERE j.ctid = c.tid
                     RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes,
                         j.on_lost, j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series,

@@ -206,7 +206,7 @@ BEGIN
     ELSIF job.series IS NOT NULL THEN
         -- A node takes it, finds that it is to be cancelled, and lets the schedule go on.
         UPDATE punctual.job j SET cancel = true, due = least(j.due, at_moment), late = j.late OR j.due < at_moment,
-            version = j.version + 1
+            version = punctual.next(j.version)
         WHERE j.id = job_id;
         PERFORM punctual.ring(at_moment);
         RETURN 'requested';
@@ -225,7 +225,7 @@ BEGIN
     IF new_due IS NULL THEN
         RAISE EXCEPTION 'a job is due at some time' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    UPDATE punctual.job j SET due = instant, late = instant < at_moment, version = j.version + 1
+    UPDATE punctual.job j SET due = instant, late = instant < at_moment, version = punctual.next(j.version)
     WHERE j.id = job_id AND j.state = 0;
     IF NOT FOUND THEN
         RETURN false;
