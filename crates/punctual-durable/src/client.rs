@@ -386,7 +386,21 @@ impl Client {
 
     /// How many jobs come due in each of the next `steps` stretches of `width`: where a herd is seen before it comes.
     ///
-    /// Up to a hundred thousand jobs of each line are looked at.
+    /// Up to a hundred thousand jobs are looked at, the next ones first. If there are more, the answer says so
+    /// ([`Density::partial`]): then its counts are at least what there is.
+    ///
+    /// ```
+    /// # use punctual_durable::Jobs;
+    /// # use std::time::Duration;
+    /// let jobs = Jobs::open("memory:")?.start()?;
+    /// let minute = Duration::from_secs(60);
+    /// for minutes in [1, 2, 2] {
+    ///     jobs.enqueue_as("mail", 7).after(minutes * minute + minute / 2).send()?;
+    /// }
+    /// let density = jobs.upcoming(minute, 4)?;
+    /// assert_eq!((density.counts, density.partial), (vec![0, 1, 2, 0], false));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the store fails.

@@ -96,9 +96,14 @@ pub fn the_density_of_what_comes_is_seen(subject: &mut dyn Subject) {
     let ten = Duration::from_secs(10);
     let density = hand.store.upcoming(now, ten, 3, 100).unwrap();
     assert_eq!((density.counts, density.partial), (vec![3, 2, 1], false));
-    let few = hand.store.upcoming(now, ten, 3, 2).unwrap();
-    assert_eq!((few.counts, few.partial), (vec![3, 1, 0], true), "two of each line");
-    let exact = hand.store.upcoming(now, ten, 3, 3).unwrap();
+    for most in 0..6 {
+        let few = hand.store.upcoming(now, ten, 3, most).unwrap();
+        assert!(few.partial, "{most} of 6");
+        assert_eq!(few.counts.iter().sum::<u64>(), most as u64, "no more, in all lines together");
+        assert_eq!(few.counts[0], (most as u64).min(3), "the next ones first: {few:?}");
+        assert!(few.counts[1] <= 2 && few.counts[2] <= 1, "{few:?}");
+    }
+    let exact = hand.store.upcoming(now, ten, 3, 6).unwrap();
     assert!(!exact.partial, "there are no more");
     assert_eq!(
         hand.store.upcoming(now, Duration::ZERO, 2, 9).unwrap().counts,
@@ -107,6 +112,9 @@ pub fn the_density_of_what_comes_is_seen(subject: &mut dyn Subject) {
     );
     assert_eq!(hand.store.upcoming(now, Duration::MAX, 2, 9).unwrap().counts, [7, 0]);
     assert!(hand.store.upcoming(Timestamp::MAX, ten, 0, 9).unwrap().counts.is_empty());
+    let before = Timestamp::from_micros(-5);
+    assert_eq!(hand.store.upcoming(before, Duration::MAX, 2, 9).unwrap().counts, [7, 0]);
+    assert!(hand.store.upcoming(Timestamp::from_micros(i64::MIN), ten, 2, 9).unwrap().counts == [0, 0]);
     hand.report(&held, Verdict::Done);
 }
 

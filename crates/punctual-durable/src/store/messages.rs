@@ -1,7 +1,6 @@
 //! What is said between nodes, programs and stores: requests and answers, plain data.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -136,45 +135,6 @@ impl LineRecord {
         first_due: Option<Timestamp>,
     ) -> Self {
         Self { queue: queue.into(), kind: kind.into(), lane, first_due }
-    }
-}
-
-/// How many jobs come due when.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Density {
-    /// For each stretch of time, how many wait for an instant in it.
-    pub counts: Vec<u64>,
-    /// Whether there are more than were looked at: then the later counts are too small.
-    pub partial: bool,
-}
-
-impl Density {
-    /// The most stretches of time.
-    pub const MAX_STEPS: usize = 10_000;
-
-    /// Counts due times in `steps` stretches of `width` from `from` on. `dues` are in order, and `partial` says whether
-    /// there are more.
-    #[must_use]
-    pub fn of(dues: &[Timestamp], from: Timestamp, width: Duration, steps: usize, partial: bool) -> Self {
-        let mut counts = vec![0_u64; steps.min(Self::MAX_STEPS)];
-        for due in dues.iter().filter(|due| **due >= from) {
-            let step = due.since(from).as_micros() / width.as_micros().max(1);
-            if let Some(count) = usize::try_from(step).ok().and_then(|step| counts.get_mut(step)) {
-                *count += 1;
-            }
-        }
-        Self { counts, partial }
-    }
-
-    /// When the last of these stretches ends.
-    #[must_use]
-    pub fn end(from: Timestamp, width: Duration, steps: usize) -> Timestamp {
-        let steps = u32::try_from(steps.min(Self::MAX_STEPS)).unwrap_or(u32::MAX);
-        from.after(
-            Duration::from_micros(u64::try_from(width.as_micros().max(1)).unwrap_or(u64::MAX))
-                .saturating_mul(steps),
-        )
     }
 }
 

@@ -63,6 +63,7 @@
 //! its node is alive and well. *`attempt` as the fence:* a snooze gives the attempt back, and then two claims have
 //! the same number.
 
+mod density;
 mod memory;
 mod messages;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -86,10 +87,11 @@ use crate::tally::{ErrorTally, RunTally};
 use crate::time::Timestamp;
 use crate::transfer::{Cargo, Imported};
 
+pub use density::Density;
 pub use memory::MemoryStore;
 pub use messages::{
-    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, Peek, Peeked,
-    QueueChange, QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Tenure, Ticket,
+    Cancelling, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, Peek, Peeked, QueueChange,
+    QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Tenure, Ticket,
 };
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
@@ -237,8 +239,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// If the store fails.
     fn lines(&self) -> Result<Vec<LineRecord>>;
 
-    /// How many waiting jobs come due in each of `steps` stretches of `width` from `from` on; of those in each line no
-    /// more than the first `most` are looked at.
+    /// How many waiting jobs come due in each of `steps` stretches of `width` from `from` on. No more than `most` are
+    /// looked at, in the order of [`Density::windows`] or from the earliest on.
     ///
     /// # Errors
     /// If the store fails.

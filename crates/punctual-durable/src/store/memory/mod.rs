@@ -18,6 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use self::state::{Line, State, line_of, plain_queue, ticket_of};
+use super::density::Counting;
 use super::rules::{lost_together, settle};
 use super::{
     Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, Next, Peek, Peeked,
@@ -321,16 +322,20 @@ impl Store for MemoryStore {
     }
 
     fn upcoming(&self, from: Timestamp, width: Duration, steps: usize, most: usize) -> Result<Density> {
-        let until = Density::end(from, width, steps);
+        let mut counting = Counting::new(from, width, steps, most);
         let state = self.lock();
-        let (mut dues, mut partial) = (Vec::new(), false);
-        for jobs in state.waiting.values() {
-            let mut window =
-                jobs.range((from, JobId::from_i64(i64::MIN))..).take_while(|(due, _)| *due < until);
-            dues.extend(window.by_ref().take(most).map(|(due, _)| *due));
-            partial |= window.next().is_some();
+        for (since, until) in Density::windows(from, width, steps) {
+            for jobs in state.waiting.values() {
+                let mut window = jobs
+                    .range((since, JobId::from_i64(i64::MIN))..)
+                    .map(|(due, _)| *due)
+                    .take_while(|due| *due < until);
+                if window.any(|due| counting.note(due)) {
+                    return Ok(counting.finish());
+                }
+            }
         }
-        Ok(Density::of(&dues, from, width, steps, partial))
+        Ok(counting.finish())
     }
 
     fn tallies(&self, from: Timestamp, until: Timestamp) -> Result<Vec<RunTally>> {

@@ -1,5 +1,7 @@
 //! What programs and operators do with single jobs and queues.
 
+use std::time::Duration;
+
 use postgres::types::ToSql;
 
 use super::follow::{self, Moves, moment};
@@ -8,7 +10,8 @@ use super::session::{Answer, Session};
 use super::tally;
 use crate::error::Error;
 use crate::job::{Due, Failure, Fence, JobId, JobRecord, JobState};
-use crate::store::{Cancelling, Filter, LineRecord, Moved, QueueChange, QueueRecord};
+use crate::store::density::Counting;
+use crate::store::{Cancelling, Density, Filter, LineRecord, Moved, QueueChange, QueueRecord};
 use crate::time::Timestamp;
 
 pub(super) fn cancel(session: &mut Session, ids: &[JobId], given: Option<i64>) -> Answer<Vec<Cancelling>> {
@@ -244,23 +247,69 @@ pub(super) fn lines(session: &mut Session) -> Answer<Vec<LineRecord>> {
     Ok(session.query(sql, &[])?.iter().map(line).collect())
 }
 
-/// When the jobs that wait are due, from `from` until before `until`, at most `most` of each line; and whether there are
-/// more.
-pub(super) fn dues(
+/// Counts the jobs that wait and come due in these windows: `most` at most, and one more to know whether there are any. The
+/// server stops there, because nothing is sorted but the windows and lines.
+pub(super) fn upcoming(
     session: &mut Session,
+    windows: &[(Timestamp, Timestamp)],
     from: Timestamp,
-    until: Timestamp,
+    width: Duration,
     most: usize,
-) -> Answer<(Vec<Timestamp>, bool)> {
-    let sql = "SELECT l.id, w.due FROM punctual.line l CROSS JOIN LATERAL (SELECT j.due FROM punctual.job j \
-               WHERE j.line = l.id AND j.state = 0 AND j.due >= $1 AND j.due < $2 ORDER BY j.due, j.id LIMIT $3) w \
-               ORDER BY l.id, w.due";
-    let limit = i64::try_from(most.saturating_add(1)).unwrap_or(i64::MAX);
-    let rows = session.query(sql, &[&from.as_micros(), &until.as_micros(), &limit])?;
-    let (mut dues, mut partial) = (Vec::new(), false);
-    for line in rows.chunk_by(|a, b| a.get::<_, i32>(0) == b.get::<_, i32>(0)) {
-        partial |= line.len() > most;
-        dues.extend(line.iter().take(most).map(|row| Timestamp::from_micros(row.get(1))));
+    mut counting: Counting,
+) -> Answer<Density> {
+    let sql = "SELECT s.step, count(*) FILTER (WHERE s.nth <= $5), bool_or(s.nth > $5) \
+               FROM (SELECT div(j.due::numeric - $3::bigint, $4::bigint)::bigint AS step, row_number() OVER () AS nth \
+                     FROM (SELECT w.since, w.until, l.id \
+                           FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY w (since, until, place) \
+                           CROSS JOIN punctual.line l ORDER BY w.place, l.queue, l.kind, l.lane) p \
+                     CROSS JOIN LATERAL (SELECT j.due FROM punctual.job j WHERE j.line = p.id AND j.state = 0 \
+                         AND j.due >= p.since AND j.due < p.until ORDER BY j.due, j.id) j \
+                     LIMIT $6) s \
+               GROUP BY s.step";
+    let (since, until): (Vec<i64>, Vec<i64>) =
+        windows.iter().map(|(since, until)| (since.as_micros(), until.as_micros())).unzip();
+    let (width, most) = (rows::micros(width).max(1), i64::try_from(most).unwrap_or(i64::MAX));
+    let limit = most.saturating_add(1);
+    for row in session.query(sql, &[&since, &until, &from.as_micros(), &width, &most, &limit])? {
+        counting.note_all(row.get(0), row.get(1), row.get(2));
     }
-    Ok((dues, partial))
+    Ok(counting.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_testbed::Postgres;
+
+    use super::*;
+    use crate::job::NewJob;
+    use crate::{PostgresStore, Store};
+
+    /// However many wait, in whichever lines, and whatever it thinks of them.
+    #[test]
+    fn the_server_looks_at_no_more_jobs_than_are_counted() {
+        const HOUR: Duration = Duration::from_secs(3_600);
+        let url = Postgres::shared().fresh_database();
+        let store = PostgresStore::open(&url).unwrap();
+        let job =
+            |n: u32| NewJob::new(format!("kind {}", n % 3), "{}").due(Due::After(HOUR + HOUR * (n % 50)));
+        store.enqueue((0..3_000).map(job).collect()).unwrap();
+        let (from, most) = (store.now(), 100);
+        let windows = Density::windows(from, HOUR, 60);
+        let work = move |session: &mut Session| {
+            session.transaction(|session| {
+                let counting = Counting::new(from, HOUR, 60, most);
+                let density = upcoming(session, &windows, from, HOUR, most, counting)?;
+                let sql = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables \
+                           WHERE schemaname = 'punctual' AND relname = 'job'";
+                Ok((density, session.one(sql, &[])?.get::<_, i64>(0)))
+            })
+        };
+        let (density, looked_at) = store.read(work).unwrap();
+        assert_eq!((density.counts.iter().sum::<u64>(), density.partial), (100, true));
+        assert!((100..=101).contains(&looked_at), "{looked_at}");
+        let whole = store.upcoming(from, HOUR, 60, 3_000).unwrap();
+        assert_eq!((whole.counts.iter().sum::<u64>(), whole.partial), (3_000, false));
+        drop(store);
+        Postgres::shared().drop_database(&url);
+    }
 }

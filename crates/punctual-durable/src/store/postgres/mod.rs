@@ -66,6 +66,7 @@ use self::bell::Bell;
 use self::pool::{Pool, Repeat};
 use self::session::{Answer, Fault, Server, Session};
 use self::url::Address;
+use super::density::Counting;
 use super::{
     Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, Peek, Peeked,
     QueueChange, QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Ticket,
@@ -566,9 +567,11 @@ impl Store for PostgresStore {
     }
 
     fn upcoming(&self, from: Timestamp, width: Duration, steps: usize, most: usize) -> Result<Density> {
-        let until = Density::end(from, width, steps);
-        let (dues, partial) = self.read(move |session| jobs::dues(session, from, until, most))?;
-        Ok(Density::of(&dues, from, width, steps, partial))
+        let windows = Density::windows(from, width, steps);
+        self.read(move |session| {
+            let counting = Counting::new(from, width, steps, most);
+            jobs::upcoming(session, &windows, from, width, most, counting)
+        })
     }
 
     fn tallies(&self, from: Timestamp, until: Timestamp) -> Result<Vec<RunTally>> {

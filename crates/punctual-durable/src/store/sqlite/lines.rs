@@ -9,6 +9,7 @@ use super::rows::{instant, int, lane, maybe_instant, maybe_int, text};
 use crate::job::JobId;
 use crate::lane::Lane;
 use crate::store::LineRecord;
+use crate::store::density::{Counting, Density};
 use crate::time::Timestamp;
 
 /// The lines that a node may take from now.
@@ -181,31 +182,29 @@ pub(super) fn all(connection: &Connection) -> Sql<Vec<LineRecord>> {
     lines.collect()
 }
 
-/// When the jobs that wait are due, from `from` until before `until`, at most `most` of each line; and whether there are
-/// more.
-pub(super) fn dues(
+/// Counts the jobs that wait and come due in these windows.
+pub(super) fn upcoming(
     connection: &Connection,
-    from: Timestamp,
-    until: Timestamp,
-    most: usize,
-) -> Sql<(Vec<Timestamp>, bool)> {
+    windows: &[(Timestamp, Timestamp)],
+    mut counting: Counting,
+) -> Sql<Density> {
     let lines: Vec<i64> = connection
-        .prepare_cached("SELECT id FROM punctual_line")?
+        .prepare_cached("SELECT id FROM punctual_line ORDER BY queue, kind, lane")?
         .query_map([], |row| row.get(0))?
         .collect::<Sql<_>>()?;
     let mut statement = connection.prepare_cached(
         "SELECT due FROM punctual_job INDEXED BY punctual_job_waiting
-         WHERE line = ?1 AND state = 0 AND due >= ?2 AND due < ?3 ORDER BY due LIMIT ?4",
+         WHERE line = ?1 AND state = 0 AND due >= ?2 AND due < ?3 ORDER BY due",
     )?;
-    let limit = i64::try_from(most.saturating_add(1)).unwrap_or(i64::MAX);
-    let (mut dues, mut partial) = (Vec::new(), false);
-    for line in lines {
-        let row = params![line, from.as_micros(), until.as_micros(), limit];
-        let found = statement.query_map(row, |row| instant(row, 0))?;
-        let mut found = found.collect::<Sql<Vec<_>>>()?;
-        partial |= found.len() > most;
-        found.truncate(most);
-        dues.append(&mut found);
+    for (since, until) in windows {
+        for line in &lines {
+            let mut rows = statement.query(params![line, since.as_micros(), until.as_micros()])?;
+            while let Some(row) = rows.next()? {
+                if counting.note(instant(row, 0)?) {
+                    return Ok(counting.finish());
+                }
+            }
+        }
     }
-    Ok((dues, partial))
+    Ok(counting.finish())
 }

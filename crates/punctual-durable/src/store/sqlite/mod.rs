@@ -52,6 +52,7 @@ use self::owner::Ownership;
 use self::rows::{instant, int, maybe_instant, maybe_int, text};
 use self::writer::Writer;
 use self::writes::Write;
+use super::density::Counting;
 use super::{
     Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, Peek, Peeked,
     QueueChange, QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket,
@@ -432,9 +433,10 @@ impl Store for SqliteStore {
     }
 
     fn upcoming(&self, from: Timestamp, width: Duration, steps: usize, most: usize) -> Result<Density> {
-        let until = Density::end(from, width, steps);
-        let (dues, partial) = self.read(|connection| lines::dues(connection, from, until, most))?;
-        Ok(Density::of(&dues, from, width, steps, partial))
+        self.read(|connection| {
+            let counting = Counting::new(from, width, steps, most);
+            lines::upcoming(connection, &Density::windows(from, width, steps), counting)
+        })
     }
 
     fn tallies(&self, from: Timestamp, until: Timestamp) -> Result<Vec<RunTally>> {
