@@ -18,8 +18,8 @@ use crate::registry::Registry;
 use crate::schedule::{NewSchedule, ScheduleRecord};
 use crate::schedule_builder::ScheduleBuilder;
 use crate::store::{
-    Cancelling, Density, Enqueued, Filter, Moved, News, QueueChange, QueueRecord, Saved, ScheduleChange,
-    Store, Ticket,
+    Cancelling, Density, Enqueued, Filter, Moved, News, NodeRecord, QueueChange, QueueRecord, Saved,
+    ScheduleChange, Store, Ticket,
 };
 use crate::tally::{ErrorTally, RunTally};
 use crate::time::Timestamp;
@@ -442,6 +442,26 @@ impl Client {
     /// If the store fails.
     pub fn doctor(&self) -> Result<Vec<Finding>> {
         doctor::examine(self)
+    }
+
+    /// The nodes that are known: whether they live, how long their leases are, and how many jobs they hold.
+    ///
+    /// Those of a file have no lease: the one that has the file has it as long as its process lives. Others who wait for it
+    /// are not known there.
+    ///
+    /// ```
+    /// # use punctual_durable::{Done, JobContext, Jobs};
+    /// let jobs = Jobs::open("memory:")?.handle("mail", |_: u8, _: &JobContext| Ok(Done)).start()?;
+    /// let nodes = jobs.nodes()?;
+    /// assert_eq!((nodes.len(), nodes[0].alive), (1, true));
+    /// assert_eq!(Some(nodes[0].id), jobs.node_id());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn nodes(&self) -> Result<Vec<NodeRecord>> {
+        self.store.nodes()
     }
 
     /// All queues and their settings.

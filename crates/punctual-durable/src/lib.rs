@@ -61,8 +61,8 @@
 //! - [`Outcome`] and [`JobError`] are what a handler answers, [`KindOptions`] what jobs of a kind have in common;
 //!   [`JobOutcome`] is the wait for a job to be over.
 //! - [`ScheduleBuilder`] describes jobs that come again; [`Client::backfill`] makes up for those that did not.
-//! - [`Client::tallies`], [`Client::errors`] and [`Client::upcoming`] are the numbers, [`Client::doctor`] says what is
-//!   wrong; [`transfer`], [`export`] and [`import`] copy a store.
+//! - [`Client::tallies`], [`Client::errors`] and [`Client::upcoming`] are the numbers, [`Client::nodes`] tells who is
+//!   there, [`Client::doctor`] says what is wrong; [`transfer`], [`export`] and [`import`] copy a store.
 //! - [`Store`] is where jobs are kept. [`MemoryStore`] lives and dies with the process.
 #![cfg_attr(feature = "sqlite", doc = "  [`SqliteStore`] is one file.")]
 #![cfg_attr(feature = "postgres", doc = "  [`PostgresStore`] is a database that any number of nodes share.")]
@@ -121,8 +121,8 @@ pub use store::PostgresStore;
 pub use store::SqliteStore;
 pub use store::{
     Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, MemoryStore, Moved, News, Next,
-    Peek, Peeked, QueueChange, QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Store,
-    Tenure, Ticket, Verdict, follow_ups, lost, lost_together, refusal, settle,
+    NodeRecord, Peek, Peeked, QueueChange, QueueRecord, Recorded, Renewal, Report, Rescued, Saved,
+    ScheduleChange, Store, Tenure, Ticket, Verdict, follow_ups, lost, lost_together, refusal, settle,
 };
 pub use tally::{Ending, ErrorTally, RunTally, Spans, Tallies, fingerprint};
 pub use time::{SystemTimeSource, TimeSource, Timestamp};

@@ -52,6 +52,7 @@ fn data_is_plain() {
     plain::<ErrorTally>();
     plain::<Spans>();
     plain::<Density>();
+    plain::<punctual_durable::NodeRecord>();
     plain::<Finding>();
     plain::<Backoff>();
     plain::<KindOptions>();

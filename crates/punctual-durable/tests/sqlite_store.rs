@@ -88,6 +88,26 @@ fn one_node_has_the_file_and_the_next_takes_over_when_it_is_gone() {
     assert_eq!(sweep(&second, standby).len(), 1);
 }
 
+/// By a lock that the watcher cannot take; and it does not take it from anybody.
+#[test]
+fn whoever_watches_a_file_sees_the_node_that_has_it() {
+    let subject = in_file();
+    let (store, watcher) = (subject.store(), SqliteStore::open(subject.path()).unwrap());
+    assert_eq!(watcher.nodes().unwrap(), []);
+    let node = NodeId::random();
+    assert_eq!(store.renew(node, LEASE).unwrap().tenure, Tenure::Active);
+    store.enqueue(vec![NewJob::new("mail", "{}")]).unwrap();
+    store.exchange(node, Exchange::new(kinds()).sweep(1)).unwrap();
+    let seen = watcher.nodes().unwrap();
+    assert_eq!(seen, store.nodes().unwrap());
+    assert_eq!((seen[0].id, seen[0].alive, seen[0].held), (node, true, 1));
+    assert_eq!(store.renew(node, LEASE).unwrap().tenure, Tenure::Active);
+    store.leave(node).unwrap();
+    assert!(!watcher.nodes().unwrap()[0].alive);
+    let next = NodeId::random();
+    assert_eq!(store.renew(next, LEASE).unwrap().tenure, Tenure::Active, "nobody keeps it");
+}
+
 #[test]
 fn many_threads_and_stores_on_one_file_lose_nothing() {
     const THREADS: i64 = 4;

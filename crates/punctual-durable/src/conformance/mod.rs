@@ -118,6 +118,7 @@ macro_rules! conformance_tests {
             an_attempt_that_ends_clears_the_crashes
             jobs_of_a_living_node_are_never_rescued
             a_node_that_leaves_frees_its_jobs_at_once
+            nodes_are_told_with_what_they_hold_and_whether_they_live
             a_dead_job_lives_again_unless_its_key_is_taken
             a_rescheduled_job_moves_and_others_do_not
             filters_find_what_they_describe

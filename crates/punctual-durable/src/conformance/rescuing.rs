@@ -160,3 +160,36 @@ pub fn a_node_that_leaves_frees_its_jobs_at_once(subject: &mut dyn Subject) {
     leaver.store.leave(leaver.node).unwrap();
     heir.renew();
 }
+
+/// Who watches sees who is there, who holds what, and who does not live any more.
+pub fn nodes_are_told_with_what_they_hold_and_whether_they_live(subject: &mut dyn Subject) {
+    assert_eq!(subject.store().nodes().unwrap(), []);
+    let hand = Hand::new(subject);
+    let seen = |subject: &dyn Subject| {
+        let nodes = subject.store().nodes().unwrap();
+        nodes.iter().map(|node| (node.id, node.alive, node.held)).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(subject), [(hand.node, true, 0)]);
+    let done = hand.hold(job());
+    hand.hold(job());
+    assert_eq!(seen(subject), [(hand.node, true, 2)]);
+    hand.report(&done, Verdict::Done);
+    assert_eq!(seen(subject), [(hand.node, true, 1)]);
+    let until = hand.store.nodes().unwrap()[0].until;
+    assert!(until.is_none_or(|until| until == hand.store.now().after(LEASE)), "{until:?}");
+
+    let dead = hand.node;
+    drop(hand);
+    subject.crash();
+    assert_eq!(seen(subject), [(dead, false, 1)]);
+    let hand = Hand::new(subject);
+    let mut both = [(dead, false, 1), (hand.node, true, 0)];
+    both.sort_unstable();
+    assert_eq!(seen(subject), both);
+    hand.store.rescue(hand.node, 9).unwrap();
+    assert_eq!(seen(subject), [(hand.node, true, 0)], "the dead are forgotten");
+    hand.sweep(9);
+    hand.store.leave(hand.node).unwrap();
+    assert_eq!(seen(subject), [(hand.node, false, 1)], "who has gone without its job");
+    subject.verify();
+}

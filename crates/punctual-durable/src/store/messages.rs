@@ -138,6 +138,28 @@ impl LineRecord {
     }
 }
 
+/// A node, as a store knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct NodeRecord {
+    /// Which one.
+    pub id: NodeId,
+    /// Whether it is alive, by the clock of the store. What a dead node holds is rescued.
+    pub alive: bool,
+    /// Until when it is, if nothing more is heard of it; `None` if that is not a question of time, or not known any more.
+    pub until: Option<Timestamp>,
+    /// How many jobs it holds.
+    pub held: usize,
+}
+
+impl NodeRecord {
+    /// A node as a store knows it.
+    #[must_use]
+    pub fn new(id: NodeId, alive: bool, until: Option<Timestamp>, held: usize) -> Self {
+        Self { id, alive, until, held }
+    }
+}
+
 /// What became of a schedule that was saved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]

@@ -90,8 +90,8 @@ use crate::transfer::{Cargo, Imported};
 pub use density::Density;
 pub use memory::MemoryStore;
 pub use messages::{
-    Cancelling, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, Peek, Peeked, QueueChange,
-    QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Tenure, Ticket,
+    Cancelling, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, NodeRecord, Peek, Peeked,
+    QueueChange, QueueRecord, Recorded, Renewal, Report, Rescued, Saved, ScheduleChange, Tenure, Ticket,
 };
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
@@ -238,6 +238,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// If the store fails.
     fn lines(&self) -> Result<Vec<LineRecord>>;
+
+    /// The nodes that are known, by id: those that are alive, and those that hold jobs although they are not.
+    ///
+    /// Unless a store says otherwise, it knows of none.
+    ///
+    /// # Errors
+    /// If the store fails.
+    fn nodes(&self) -> Result<Vec<NodeRecord>> {
+        Ok(Vec::new())
+    }
 
     /// How many waiting jobs come due in each of `steps` stretches of `width` from `from` on. No more than `most` are
     /// looked at, in the order of [`Density::windows`] or from the earliest on.

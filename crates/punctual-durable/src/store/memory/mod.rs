@@ -21,8 +21,9 @@ use self::state::{Line, State, line_of, plain_queue, ticket_of};
 use super::density::Counting;
 use super::rules::{lost_together, settle};
 use super::{
-    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, Next, Peek, Peeked,
-    QueueChange, QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket, Verdict,
+    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, Next, NodeRecord, Peek,
+    Peeked, QueueChange, QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket,
+    Verdict,
 };
 use crate::doctor::Finding;
 use crate::error::{Error, Result};
@@ -319,6 +320,18 @@ impl Store for MemoryStore {
             LineRecord::new(queue.as_str(), kind.as_str(), *lane, jobs.first().map(|(due, _)| *due))
         };
         Ok(state.waiting.iter().map(line).collect())
+    }
+
+    fn nodes(&self) -> Result<Vec<NodeRecord>> {
+        let (now, state) = (self.now(), self.lock());
+        let mut nodes: BTreeMap<NodeId, NodeRecord> = (state.nodes.iter())
+            .map(|(id, until)| (*id, NodeRecord::new(*id, state.is_alive(*id, now), Some(*until), 0)))
+            .collect();
+        for owner in state.claimed.iter().filter_map(|id| state.jobs[id].owner) {
+            nodes.entry(owner).or_insert_with(|| NodeRecord::new(owner, false, None, 0)).held += 1;
+        }
+        nodes.retain(|_, node| node.alive || node.held > 0);
+        Ok(nodes.into_values().collect())
     }
 
     fn upcoming(&self, from: Timestamp, width: Duration, steps: usize, most: usize) -> Result<Density> {

@@ -45,6 +45,7 @@ mod import;
 mod jobs;
 mod journal;
 mod low;
+mod nodes;
 mod pool;
 mod rescue;
 mod rows;
@@ -68,8 +69,8 @@ use self::session::{Answer, Fault, Server, Session};
 use self::url::Address;
 use super::density::Counting;
 use super::{
-    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, Peek, Peeked,
-    QueueChange, QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Ticket,
+    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, NodeRecord, Peek,
+    Peeked, QueueChange, QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Ticket,
 };
 use crate::context::JobContext;
 use crate::doctor::Finding;
@@ -564,6 +565,11 @@ impl Store for PostgresStore {
 
     fn lines(&self) -> Result<Vec<LineRecord>> {
         self.read(jobs::lines)
+    }
+
+    fn nodes(&self) -> Result<Vec<NodeRecord>> {
+        let moment = self.moment();
+        self.read(move |session| nodes::all(session, moment))
     }
 
     fn upcoming(&self, from: Timestamp, width: Duration, steps: usize, most: usize) -> Result<Density> {

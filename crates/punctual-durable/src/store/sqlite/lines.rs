@@ -1,15 +1,15 @@
 //! Which lines a node may take from, and what waits there.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, params};
 
 use super::Sql;
 use super::rows::{instant, int, lane, maybe_instant, maybe_int, text};
-use crate::job::JobId;
+use crate::job::{JobId, NodeId};
 use crate::lane::Lane;
-use crate::store::LineRecord;
 use crate::store::density::{Counting, Density};
+use crate::store::{LineRecord, NodeRecord};
 use crate::time::Timestamp;
 
 /// The lines that a node may take from now.
@@ -166,6 +166,22 @@ fn claimed(connection: &Connection, queue: &str) -> Sql<usize> {
     )?;
     let count: i64 = statement.query_row([queue], |row| row.get(0))?;
     Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// The node that has the file, and those that hold jobs of it although they have not.
+pub(super) fn nodes(connection: &Connection, owner: Option<NodeId>) -> Sql<Vec<NodeRecord>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT owner, count(*) FROM punctual_job INDEXED BY punctual_job_claimed
+         WHERE state = 1 AND owner IS NOT NULL GROUP BY owner",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut held: BTreeMap<NodeId, usize> = owner.iter().map(|owner| (*owner, 0)).collect();
+    while let Some(row) = rows.next()? {
+        *held.entry(NodeId::from_i64(int(row, 0)?)).or_default() +=
+            usize::try_from(int(row, 1)?).unwrap_or(0);
+    }
+    let record = |(id, held)| NodeRecord::new(id, Some(id) == owner, None, held);
+    Ok(held.into_iter().map(record).collect())
 }
 
 /// All lines, and when the first job that waits in each is due.

@@ -54,8 +54,8 @@ use self::writer::Writer;
 use self::writes::Write;
 use super::density::Counting;
 use super::{
-    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, Peek, Peeked,
-    QueueChange, QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket,
+    Cancelling, Density, Enqueued, Exchange, Exchanged, Filter, LineRecord, Moved, News, NodeRecord, Peek,
+    Peeked, QueueChange, QueueRecord, Renewal, Rescued, Saved, ScheduleChange, Store, Tenure, Ticket,
 };
 use crate::context::JobContext;
 use crate::doctor::Finding;
@@ -430,6 +430,11 @@ impl Store for SqliteStore {
 
     fn lines(&self) -> Result<Vec<LineRecord>> {
         self.read(lines::all)
+    }
+
+    fn nodes(&self) -> Result<Vec<NodeRecord>> {
+        let owner = self.ownership.holder();
+        self.read(|connection| lines::nodes(connection, owner))
     }
 
     fn upcoming(&self, from: Timestamp, width: Duration, steps: usize, most: usize) -> Result<Density> {

@@ -12,7 +12,7 @@
 //! still: its jobs wait with it.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Seek, Write};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -94,6 +94,23 @@ impl Ownership {
         self.lock().as_ref().map(|held| held.node)
     }
 
+    /// The node that has the file, in whichever process, if it has said its name.
+    ///
+    /// Whether anybody has it is found out by asking for a lock that several may share: two who ask do not disturb each
+    /// other. A node that asks for the file in that very moment asks again with its next renewal.
+    pub(super) fn holder(&self) -> Option<NodeId> {
+        if let Some(node) = self.node() {
+            return Some(node);
+        }
+        let mut file = File::open(&self.path).ok()?;
+        if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
+            return None;
+        }
+        let mut said = String::new();
+        file.read_to_string(&mut said).ok()?;
+        said.trim_end().rsplit(' ').next()?.parse().ok().map(NodeId::from_i64)
+    }
+
     /// Takes the file for `node`, unless another has it; says whether it has it now.
     pub(super) fn take(&self, node: NodeId) -> Result<bool> {
         let mut held = self.lock();
@@ -109,7 +126,7 @@ impl Ownership {
             Err(TryLockError::WouldBlock) => return Ok(false),
             Err(TryLockError::Error(error)) => return Err(cannot(error)),
         }
-        // For people who wonder who has it. The lock does not depend on it.
+        // For people and `holder`, who wonder who has it. The lock does not depend on it.
         let _ = file.set_len(0).and_then(|()| file.rewind());
         let _ = writeln!(file, "process {} {node:?}", std::process::id());
         let bell = Bell::hang(&self.bell, self.ears.clone());
