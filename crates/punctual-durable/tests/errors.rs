@@ -2,7 +2,8 @@
 //! not plain, what to do.
 //!
 //! The same mistake is told in the same words by every store. See also `tests/node/bad_input.rs` (what it costs the
-//! others: nothing) and `tests/postgres/connecting.rs` (servers).
+//! others: nothing), `tests/postgres/connecting.rs` (servers: passwords, TLS, rights, versions) and
+//! `tests/chaos/sqlite/disk.rs` (files that may not be written).
 #![cfg(all(feature = "sqlite", feature = "postgres"))]
 
 #[path = "folder/mod.rs"]
@@ -164,6 +165,11 @@ fn a_file_that_cannot_be_used_is_named() {
     let error = refused(SqliteStore::open(&other));
     let text = error.to_string();
     assert!(error.is_broken() && text.contains("letter.txt") && text.contains("not a database"), "{text}");
+    let drawer = folder.file("drawer");
+    std::fs::create_dir(&drawer).unwrap();
+    let error = refused(SqliteStore::open(&drawer));
+    let text = error.to_string();
+    assert!(error.is_invalid() && text.starts_with(&format!("cannot open {}", drawer.display())), "{text}");
 }
 
 #[test]
@@ -176,6 +182,38 @@ fn a_transaction_that_is_none_is_told_so() {
     assert!(text.contains("other.db") && text.contains("is none to") && text.contains("jobs.db"), "{text}");
     let idle = rusqlite::Connection::open(folder.file("jobs.db")).unwrap();
     invalid(store.enqueue_in(&idle, job()), "the connection has no transaction open");
+}
+
+/// What the caller must change is the caller's mistake; what may pass is tried again by whoever wants to.
+#[test]
+fn a_server_that_cannot_be_reached_is_named_and_a_url_that_makes_no_sense_is_not_repeated() {
+    for (parameter, word) in [
+        (
+            "sslmode=perhaps",
+            "the sslmode \"perhaps\" is none of disable, prefer, require, verify-ca and verify-full",
+        ),
+        (
+            "colour=red",
+            "the URL of the database makes no sense: invalid connection string: unknown option `colour`",
+        ),
+        (
+            "connect_timeout=soon",
+            "the URL of the database makes no sense: invalid connection string: invalid value for option `connect_timeout`",
+        ),
+    ] {
+        invalid(PostgresStore::open(&format!("postgres://me:secret@localhost/shop?{parameter}")), word);
+    }
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = refused(PostgresStore::open(&format!("postgres://me:secret@{nobody}/shop")));
+    let text = error.to_string();
+    assert!(
+        error.is_transient() && text.starts_with(&format!("cannot connect to {nobody}/shop: ")),
+        "{text}"
+    );
+    assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+    let error = refused(PostgresStore::open(&Postgres::shared().url("no_such_database")));
+    let text = error.to_string();
+    assert!(error.is_invalid() && text.contains("database \"no_such_database\" does not exist"), "{text}");
 }
 
 #[test]
