@@ -65,9 +65,7 @@ fn poison(database: &Database, table: &str, prepare: impl Fn() -> Vec<JobId>) ->
             let ids = prepare();
             let poison = format!("UPDATE punctual.{table} SET {column} = {value} WHERE id = {}", ids[1]);
             match sql.execute(&poison, &[]) {
-                Ok(changed) if changed == 1 => {
-                    cases.push((format!("{column} = {value}"), ids[1], [ids[0], ids[2]]))
-                }
+                Ok(1) => cases.push((format!("{column} = {value}"), ids[1], [ids[0], ids[2]])),
                 Ok(_) => panic!("there is no job {}", ids[1]),
                 // The tables do not take it, or have no such column.
                 Err(error) => {
