@@ -201,3 +201,29 @@ fn a_poisoned_row_of_the_past_can_be_looked_at_and_lives_again() {
     world.store.purge(cases.iter().map(|(_, id, _)| *id).collect()).unwrap();
     world.store.trim(Timestamp::MAX, 1_000).unwrap();
 }
+
+/// What is wrong with a queue or a line concerns the jobs in it.
+#[test]
+fn a_poisoned_queue_or_line_does_not_stop_the_others() {
+    let world = World::new();
+    let (hand, mut sql) = (Hand::on(world.store.clone()), world.database.client());
+    let queues = [("most", NUMBERS.as_slice()), ("paused_at", &NUMBERS), ("paused_for", &BYTES)];
+    let lines = [("queue", ["''", "'none'"].as_slice()), ("kind", &KEYS), ("lane", &SMALL)];
+    let queues = queues.map(|(column, values)| ("queue", "name", column, values));
+    let lines = lines.map(|(column, values)| ("line", "queue", column, values));
+    for (place, (table, name, column, values)) in queues.into_iter().chain(lines).enumerate() {
+        for (nth, value) in values.iter().enumerate() {
+            let queue = format!("queue {place} {nth}");
+            // One that is held, and one that waits.
+            world.store.enqueue(vec![work().queue(&queue)]).unwrap();
+            assert_eq!(hand.sweep(9).claimed.len(), 1);
+            world.store.enqueue(vec![work().queue(&queue).due(Due::After(MINUTE))]).unwrap();
+            let poison = format!("UPDATE punctual.{table} SET {column} = {value} WHERE {name} = '{queue}'");
+            assert_eq!(sql.execute(&poison, &[]).unwrap(), 1, "{poison}");
+        }
+    }
+    let ids = world.three(Due::After(MINUTE));
+    world.run(&[("a queue or a line".to_owned(), ids[1], [ids[0], ids[2]])]);
+    world.store.queues().unwrap();
+    world.store.lines().unwrap();
+}

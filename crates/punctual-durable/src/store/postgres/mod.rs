@@ -190,7 +190,8 @@ impl PostgresStore {
         schema::script(0, schema::known())
     }
 
-    /// The SQL that brings tables of an older version up to date: one transaction, for `psql` or any other client.
+    /// The SQL that brings tables of an older version up to date: one transaction, for `psql -v ON_ERROR_STOP=1` or any other
+    /// client.
     ///
     /// Which version a database has is in `punctual.meta`, and in what [`open`](Self::open) says when it may not change it:
     ///

@@ -277,7 +277,7 @@ $$;
 
 -- How many more jobs of a queue may be claimed.
 CREATE FUNCTION punctual.room(of_queue text, most bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT greatest(most - count(DISTINCT j.id), 0) FROM punctual.node n CROSS JOIN LATERAL unnest(n.held) h (id)
+    SELECT greatest(greatest(most, 0) - count(DISTINCT j.id), 0) FROM punctual.node n CROSS JOIN LATERAL unnest(n.held) h (id)
     JOIN punctual.job j ON j.id = h.id AND j.owner = n.id AND j.state = 1
     JOIN punctual.line l ON l.id = j.line
     WHERE l.queue = of_queue
