@@ -15,8 +15,9 @@
 //! 4. The cost of firing does not depend on how long nobody did.
 //! 5. A change of what is run, or how, changes nothing about when: by that no occurrence is lost or happens again.
 
-use std::collections::VecDeque;
-use std::fmt;
+mod cadence;
+mod policy;
+
 use std::time::Duration;
 
 use punctual::CronSchedule;
@@ -27,180 +28,12 @@ use crate::job::{NewJob, check_name};
 use crate::store::Saved;
 use crate::time::Timestamp;
 
+pub use cadence::Cadence;
+use cadence::{latest, next_after};
+pub use policy::{Missed, Overlap};
+
 /// How late an occurrence may be and not count as missed.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// When occurrences come.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Cadence {
-    /// On the grid `start + n × period`, however late one is.
-    Every(Duration),
-    /// This long after the occurrence before it was over.
-    Delay(Duration),
-    /// By the clock on the wall; see [`punctual::CronSchedule`], whose default policies decide what happens when the
-    /// clocks are changed.
-    Cron {
-        /// Such as `0 9 * * MON-FRI`.
-        expression: String,
-        /// Such as `Europe/Berlin`.
-        zone: String,
-    },
-}
-
-impl Cadence {
-    /// By the clock on the wall.
-    ///
-    /// # Errors
-    /// If the expression or the zone makes no sense.
-    pub fn cron(expression: &str, zone: &str) -> Result<Self> {
-        let cadence = Self::Cron { expression: expression.to_owned(), zone: zone.to_owned() };
-        cadence.check().map(|()| cadence)
-    }
-
-    fn check(&self) -> Result<()> {
-        match self {
-            Self::Every(period) | Self::Delay(period) if *period < Duration::from_millis(1) => {
-                Err(Error::invalid(format!("a period of {period:?} is less than a millisecond")))
-            }
-            Self::Every(_) | Self::Delay(_) => Ok(()),
-            Self::Cron { expression, zone } => {
-                match CronSchedule::parse(expression, zone) {
-                    Ok(_) => Ok(()),
-                    Err(error) => Err(Error::invalid(format!("{expression:?} in {zone:?} is no schedule"))
-                        .with_source(error)),
-                }
-            }
-        }
-    }
-
-    /// The first time after `now`, for a schedule that begins then. A cron expression that cannot be read any more has
-    /// none.
-    fn first(&self, now: Timestamp) -> Option<Timestamp> {
-        match self {
-            Self::Every(period) | Self::Delay(period) => Some(now.after(*period)),
-            Self::Cron { expression, zone } => next_after(&CronSchedule::parse(expression, zone).ok()?, now),
-        }
-    }
-}
-
-fn next_after(cron: &CronSchedule, instant: Timestamp) -> Option<Timestamp> {
-    cron.next_after(instant.to_system_time()?).map(Timestamp::from)
-}
-
-/// The latest `most` times of `cron` from `first`, which is one, to `until`; in order.
-///
-/// By 4 it does not walk along from `first`: it walks through a window at the end. One that has too few times in it is
-/// made longer; one that has far too many, because a dense stretch lies before a long silence, shorter again.
-fn latest(cron: &CronSchedule, first: Timestamp, until: Timestamp, most: usize) -> VecDeque<Timestamp> {
-    // A window that is made longer has hardly more than this, if the times lie evenly.
-    let steps = most.saturating_mul(10).max(1_000);
-    let (mut too_short, mut too_long) = (Duration::ZERO, None);
-    let mut window = Duration::from_secs(2);
-    loop {
-        let from = first.max(until.before(window));
-        let before = Timestamp::from_micros(from.as_micros().saturating_sub(1));
-        let walk = std::iter::successors(next_after(cron, before), |time| next_after(cron, *time));
-        let mut found = VecDeque::new();
-        let mut walked = 0;
-        for time in walk.take_while(|time| *time <= until).take(steps) {
-            walked += 1;
-            found.push_back(time);
-            if found.len() > most {
-                found.pop_front();
-            }
-        }
-        if walked < steps && (found.len() == most || from == first) {
-            return found;
-        }
-        if walked < steps {
-            too_short = window;
-        } else {
-            too_long = Some(window);
-        }
-        // Times lie a second apart or more, so between the two there is a window with enough of them and no more.
-        window = too_long.map_or(window.saturating_mul(8), |too_long| too_short + (too_long - too_short) / 2);
-    }
-}
-
-impl fmt::Display for Cadence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Every(period) => write!(f, "every {period:?}"),
-            Self::Delay(delay) => write!(f, "{delay:?} after the last"),
-            Self::Cron { expression, zone } => write!(f, "{expression} ({zone})"),
-        }
-    }
-}
-
-/// What becomes of occurrences whose time has passed while nobody could fire them. One that is at most a second late is
-/// not missed: it happens, and counts among the latest.
-///
-/// ```text
-/// nominal   1    2    3    4    5         nobody was there from 1 to 4½
-/// skip                          5
-/// once                       4  5         the latest of them, late
-/// all(2)                   3 4  5         the latest two
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Missed {
-    most: u32,
-    within: Option<Duration>,
-}
-
-impl Missed {
-    /// The most occurrences that are made up for: they become jobs in one transaction.
-    pub const MOST: u32 = 100_000;
-
-    /// None of them happens.
-    #[must_use]
-    pub const fn skip() -> Self {
-        Self::all(0)
-    }
-
-    /// The latest of them happens. The default.
-    #[must_use]
-    pub const fn once() -> Self {
-        Self::all(1)
-    }
-
-    /// The latest `most` of them happen. No schedule is saved with more than [`MOST`](Self::MOST).
-    #[must_use]
-    pub const fn all(most: u32) -> Self {
-        Self { most, within: None }
-    }
-
-    /// Only those that are not later than this.
-    #[must_use]
-    pub const fn within(mut self, lateness: Duration) -> Self {
-        self.within = Some(lateness);
-        self
-    }
-
-    /// Whatever it says, it may have been saved by somebody who did not check.
-    fn most(self) -> u32 {
-        self.most.min(Self::MOST)
-    }
-}
-
-impl Default for Missed {
-    fn default() -> Self {
-        Self::once()
-    }
-}
-
-/// What happens when it is time for an occurrence and the one before is not over.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Overlap {
-    /// It waits until that one is over; if another one waits already, it is skipped. The default.
-    #[default]
-    Wait,
-    /// It is skipped.
-    Skip,
-    /// It happens all the same.
-    Allow,
-}
 
 /// A schedule to be.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
