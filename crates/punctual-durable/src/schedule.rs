@@ -155,9 +155,9 @@ impl ScheduleRecord {
             Cadence::Every(period) => self.on_grid(next, *period, now, until),
             Cadence::Delay(_) if self.is_wanted(next, now, 1) => (vec![next], None),
             Cadence::Delay(delay) => (Vec::new(), Some(now.after(*delay))),
-            Cadence::Cron { expression, zone } => {
-                // What could be read when it was saved can be read now, unless the zone is gone. Then it waits.
-                let cron = CronSchedule::parse(expression, zone).ok()?;
+            Cadence::Cron { .. } => {
+                // Where the zone is not known, it waits.
+                let cron = self.definition.cadence.on_the_wall()?;
                 (self.by_the_clock(&cron, next, now, until), next_after(&cron, until))
             }
         };
@@ -219,8 +219,8 @@ impl ScheduleRecord {
                 let grid = (first..).map_while(point).take_while(|time| *time < until);
                 Some(grid.take(most).collect())
             }
-            Cadence::Cron { expression, zone } => {
-                let cron = CronSchedule::parse(expression, zone).ok()?;
+            Cadence::Cron { .. } => {
+                let cron = self.definition.cadence.on_the_wall()?;
                 let before = Timestamp::from_micros(from.as_micros().saturating_sub(1));
                 let walk = std::iter::successors(next_after(&cron, before), |time| next_after(&cron, *time));
                 Some(walk.take_while(|time| *time < until).take(most).collect())

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use punctual::{Gap, WallOverlap};
 use serde::Serialize;
 
 use crate::client::{Client, NewJobBuilder};
@@ -46,6 +47,8 @@ pub struct ScheduleBuilder<'a> {
     client: &'a Client,
     name: String,
     cadence: Option<Cadence>,
+    gap: Option<Gap>,
+    wall_overlap: Option<WallOverlap>,
     start: Option<Timestamp>,
     /// What is wrong with it is told when it is saved.
     job: Option<Result<NewJob>>,
@@ -59,6 +62,8 @@ impl<'a> ScheduleBuilder<'a> {
             client,
             name: name.to_owned(),
             cadence: None,
+            gap: None,
+            wall_overlap: None,
             start: None,
             job: None,
             missed: Missed::default(),
@@ -85,6 +90,33 @@ impl<'a> ScheduleBuilder<'a> {
     pub fn cron(mut self, expression: &str, zone: &str) -> Result<Self> {
         self.cadence = Some(Cadence::cron(expression, zone)?);
         Ok(self)
+    }
+
+    /// What becomes of an occurrence whose time no wall shows, because the clocks go forward over it. Default:
+    /// [`Gap::FirstValid`], the first instant after. For cron expressions alone; see [`Cadence`] for a picture.
+    ///
+    /// ```
+    /// # use punctual_durable::{Jobs, NewJob};
+    /// # let jobs = Jobs::open("memory:")?.handle("report", |_: (), _: &_| Ok(punctual_durable::Done)).start()?;
+    /// use punctual::Gap;
+    ///
+    /// let nightly = jobs.schedule("nightly").cron("30 2 * * *", "Europe/Berlin")?.gap(Gap::Skip).job(());
+    /// nightly.save()?;
+    /// let error = jobs.schedule("hourly").every(std::time::Duration::from_secs(3600)).gap(Gap::Skip).job(()).save();
+    /// assert!(error.unwrap_err().is_invalid(), "a period knows no wall");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn gap(mut self, gap: Gap) -> Self {
+        self.gap = Some(gap);
+        self
+    }
+
+    /// When an occurrence happens whose time the wall shows twice, because the clocks go back over it. Default:
+    /// [`WallOverlap::First`], the first of both. For cron expressions alone; see [`Cadence`] for a picture. What if the
+    /// last occurrence is not over is another question: [`overlap`](Self::overlap).
+    pub fn wall_overlap(mut self, overlap: WallOverlap) -> Self {
+        self.wall_overlap = Some(overlap);
+        self
     }
 
     /// When the first one happens, or from when on a cron expression counts. By default, one period after the schedule is
@@ -133,7 +165,13 @@ impl<'a> ScheduleBuilder<'a> {
     /// If it is not said when or what, something of it makes no sense, or the store fails.
     pub fn save(self) -> Result<Saved> {
         let lacks = |what: &str| Error::invalid(format!("the schedule {:?} does not say {what}", self.name));
-        let cadence = self.cadence.ok_or_else(|| lacks("when"))?;
+        let mut cadence = self.cadence.ok_or_else(|| lacks("when"))?;
+        if let Some(gap) = self.gap {
+            cadence = cadence.gap(gap)?;
+        }
+        if let Some(overlap) = self.wall_overlap {
+            cadence = cadence.wall_overlap(overlap)?;
+        }
         let job = self.job.ok_or_else(|| lacks("what"))??;
         let schedule = NewSchedule {
             start: self.start,

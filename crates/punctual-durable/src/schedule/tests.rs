@@ -1,3 +1,5 @@
+use punctual::{Gap, WallOverlap};
+
 use super::*;
 
 fn second(seconds: i64) -> Timestamp {
@@ -218,4 +220,95 @@ fn schedules_that_make_no_sense_are_refused() {
     let keyed = NewJob::new("k", "{}").unique("u", crate::OnConflict::Keep);
     let schedule = NewSchedule { job: keyed, ..with("s", Duration::from_secs(1)) };
     assert!(schedule.check().unwrap_err().to_string().contains("unique key"));
+}
+
+/// 2026 in New York: the clocks go forward on 8 March at 07:00 and back on 1 November at 06:00, as Greenwich counts.
+const SPRING: i64 = 1_772_928_000;
+const AUTUMN: i64 = 1_793_491_200;
+
+fn new_york(expression: &str) -> Cadence {
+    Cadence::cron(expression, "America/New_York").unwrap()
+}
+
+/// What is made, hour by hour, of the day that begins in Greenwich at `midnight`: hours and minutes there. The preview says
+/// the same, and what is missed as well.
+fn day_of(cadence: Cadence, midnight: i64) -> Vec<(i64, i64)> {
+    let (from, until) = (second(midnight), second(midnight + 86_400));
+    let schedule = NewSchedule::new("s", cadence, NewJob::new("k", "{}"));
+    let mut record = ScheduleRecord::saved(NewSchedule { missed: Missed::all(9), ..schedule }, from);
+    let preview = record.times(from, until, 99).unwrap();
+    let missed = record.firing(second(midnight + 86_399), second(midnight + 86_399));
+    assert_eq!(missed.map(|firing| firing.occurrences).unwrap_or_default(), preview);
+    let mut made = Vec::new();
+    for hour in 0..24 {
+        let now = second(midnight + hour * 3_600 + 1_800);
+        if let Some(firing) = record.firing(now, now) {
+            made.extend(record.fired(firing, 0));
+        }
+    }
+    assert_eq!(made, preview);
+    let hour_and_minute = |time: &Timestamp| {
+        let seconds = time.as_micros() / 1_000_000 - midnight;
+        (seconds / 3_600, seconds / 60 % 60)
+    };
+    made.iter().map(hour_and_minute).collect()
+}
+
+#[test]
+fn a_wall_time_that_does_not_exist_follows_the_policy() {
+    let gap = |policy| day_of(new_york("30 2 * * *").gap(policy).unwrap(), SPRING);
+    assert_eq!(day_of(new_york("30 2 * * *"), SPRING), [(7, 0)], "the first valid instant, by default");
+    assert_eq!(gap(Gap::FirstValid), [(7, 0)]);
+    assert_eq!(gap(Gap::Skip), []);
+    assert_eq!(gap(Gap::Shift), [(7, 30)]);
+}
+
+#[test]
+fn a_wall_time_that_exists_twice_follows_the_policy() {
+    let overlap = |policy| day_of(new_york("30 1 * * *").wall_overlap(policy).unwrap(), AUTUMN);
+    assert_eq!(day_of(new_york("30 1 * * *"), AUTUMN), [(5, 30)], "the first, by default");
+    assert_eq!(overlap(WallOverlap::First), [(5, 30)]);
+    assert_eq!(overlap(WallOverlap::Second), [(6, 30)]);
+    assert_eq!(overlap(WallOverlap::Both), [(5, 30), (6, 30)]);
+}
+
+/// Definitions are kept as JSON, in stores and in exported files.
+#[test]
+fn a_definition_of_before_is_read_and_policies_at_their_default_are_not_written() {
+    let before = r#"{"Cron":{"expression":"30 2 * * *","zone":"America/New_York"}}"#;
+    assert_eq!(serde_json::from_str::<Cadence>(before).unwrap(), new_york("30 2 * * *"));
+    assert_eq!(serde_json::to_string(&new_york("30 2 * * *")).unwrap(), before);
+    for gap in [Gap::FirstValid, Gap::Skip, Gap::Shift] {
+        for overlap in [WallOverlap::First, WallOverlap::Second, WallOverlap::Both] {
+            let cadence = new_york("30 2 * * *").gap(gap).unwrap().wall_overlap(overlap).unwrap();
+            let text = serde_json::to_string(&cadence).unwrap();
+            assert_eq!(serde_json::from_str::<Cadence>(&text).unwrap(), cadence, "{text}");
+        }
+    }
+    let later = r#"{"Cron":{"expression":"30 2 * * *","zone":"UTC","gap":"Twice"}}"#;
+    assert!(serde_json::from_str::<Cadence>(later).is_err(), "it is not taken for the default");
+}
+
+/// Another policy is about when: it begins anew, and what has happened does not happen again.
+#[test]
+fn another_policy_for_the_wall_begins_after_what_has_happened() {
+    let schedule = NewSchedule::new("s", new_york("30 1 * * *"), NewJob::new("k", "{}"));
+    let mut record = ScheduleRecord::saved(schedule, second(AUTUMN));
+    let now = second(AUTUMN + 5 * 3_600 + 1_800);
+    let firing = record.firing(now, now).unwrap();
+    assert_eq!(record.fired(firing, 0), [now]);
+    let both = record.definition.cadence.clone().wall_overlap(WallOverlap::Both).unwrap();
+    let definition = NewSchedule { cadence: both, ..record.definition.clone() };
+    assert_eq!(record.redefine(definition, now), Saved::Updated);
+    assert_eq!(record.next, Some(now.after(Duration::from_secs(3_600))));
+}
+
+#[test]
+fn what_knows_no_wall_has_no_policy_for_it() {
+    for cadence in [Cadence::Every(Duration::from_secs(5)), Cadence::Delay(Duration::from_secs(5))] {
+        for error in [cadence.clone().gap(Gap::Skip), cadence.wall_overlap(WallOverlap::Both)] {
+            let error = error.unwrap_err();
+            assert!(error.is_invalid() && error.to_string().contains("5s"), "{error}");
+        }
+    }
 }

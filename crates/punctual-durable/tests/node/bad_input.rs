@@ -32,7 +32,10 @@ fn each_bad_job_is_refused_with_what_is_wrong_and_how_much_is_allowed() {
         let error = jobs.schedule("s").cron(expression, zone).unwrap_err();
         assert!(error.is_invalid() && error.to_string().contains(word), "{error}");
     }
-    let gone = Cadence::Cron { expression: "0 9 * * *".to_owned(), zone: "Atlantis/Poseidonis".to_owned() };
+    let mut gone = Cadence::cron("0 9 * * *", "UTC").unwrap();
+    if let Cadence::Cron { zone, .. } = &mut gone {
+        *zone = "Atlantis/Poseidonis".to_owned();
+    }
     let error =
         bench.store.save_schedule(NewSchedule::new("s", gone, NewJob::new("mail", "{}"))).unwrap_err();
     assert!(error.is_invalid() && error.to_string().contains("Atlantis"), "{error}");

@@ -3,8 +3,8 @@
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use punctual::Clock;
-use punctual_durable::{Done, JobContext, Saved, Timestamp};
+use punctual::{Clock, Gap, WallOverlap};
+use punctual_durable::{Done, JobContext, Saved, ScheduleBuilder, Timestamp};
 
 use crate::bench::{Bench, HOUR, Mail, SECOND, mail};
 
@@ -104,4 +104,60 @@ fn two_nodes_share_a_schedule_and_no_occurrence_happens_twice() {
         node.shutdown(Duration::ZERO).unwrap();
     }
     bench.store.verify();
+}
+
+/// What happens in Berlin within a day from noon on, so many days after the year 2000 began: which schedule, when, and as
+/// which occurrence.
+fn a_day_in_berlin<const N: usize>(
+    days: u32,
+    policies: [(&str, fn(ScheduleBuilder<'_>) -> ScheduleBuilder<'_>); N],
+) -> Vec<(String, String, String)> {
+    let bench = Bench::new();
+    bench.clock.jump(days * 24 * HOUR + 12 * HOUR);
+    let (sender, calls) = channel();
+    let store = bench.store.clone();
+    let handler = move |_: Mail, cx: &JobContext| {
+        let (name, nominal) = cx.series().unwrap();
+        let hour = |time: Timestamp| time.to_string()[11..16].to_owned();
+        sender.send((name.to_owned(), hour(punctual_durable::Store::now(&*store)), hour(nominal)))?;
+        Ok(Done)
+    };
+    let jobs = bench.jobs().poll_interval(HOUR).handle("mail", handler).start().unwrap();
+    for (name, policy) in policies {
+        let nightly = jobs.schedule(name).cron("30 2 * * *", "Europe/Berlin").unwrap();
+        policy(nightly).job(mail("a")).save().unwrap();
+    }
+    bench.clock.advance(24 * HOUR);
+    let mut happened: Vec<_> = calls.try_iter().collect();
+    happened.sort();
+    bench.end(jobs);
+    happened
+}
+
+fn at(name: &str, hour: &str) -> (String, String, String) {
+    (name.to_owned(), hour.to_owned(), hour.to_owned())
+}
+
+/// On 26 March 2000 no wall in Berlin shows half past two; on 29 October every one shows it twice.
+#[test]
+fn schedules_follow_their_policy_when_the_clocks_are_changed() {
+    let spring = a_day_in_berlin(
+        31 + 29 + 24,
+        [
+            ("default", |nightly| nightly),
+            ("shift", |nightly| nightly.gap(Gap::Shift)),
+            ("skip", |nightly| nightly.gap(Gap::Skip)),
+        ],
+    );
+    assert_eq!(spring, [at("default", "01:00"), at("shift", "01:30")]);
+    let autumn = a_day_in_berlin(
+        301,
+        [
+            ("both", |nightly| nightly.wall_overlap(WallOverlap::Both)),
+            ("default", |nightly| nightly),
+            ("second", |nightly| nightly.wall_overlap(WallOverlap::Second)),
+        ],
+    );
+    let twice = [at("both", "00:30"), at("both", "01:30")];
+    assert_eq!(autumn, [&twice[..], &[at("default", "00:30"), at("second", "01:30")]].concat());
 }
