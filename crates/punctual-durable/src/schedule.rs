@@ -79,20 +79,24 @@ impl NewSchedule {
                 Missed::MOST
             )));
         }
-        self.cadence.check()
+        self.cadence.check(&self.name)
     }
 
     /// When a schedule that is saved at `now` begins; `None` if it never does.
     #[must_use]
     pub fn first(&self, now: Timestamp) -> Option<Timestamp> {
         match (self.start, &self.cadence) {
-            (None, cadence) => cadence.first(now),
+            (None, cadence) => cadence.first(&self.name, now),
             (Some(start), Cadence::Every(_) | Cadence::Delay(_)) => Some(start),
             // The first time that is not before it.
             (Some(start), cron @ Cadence::Cron { .. }) => {
-                cron.first(Timestamp::from_micros(start.as_micros().saturating_sub(1)))
+                cron.first(&self.name, Timestamp::from_micros(start.as_micros().saturating_sub(1)))
             }
         }
+    }
+
+    fn on_the_wall(&self) -> Option<CronSchedule> {
+        self.cadence.on_the_wall(&self.name)
     }
 
     /// When a schedule that becomes this one at `now` goes on: the first of its times that is not before `from`.
@@ -109,7 +113,7 @@ impl NewSchedule {
             }
             Cadence::Delay(delay) => Some(from.max(now.after(*delay))),
             cron @ Cadence::Cron { .. } => {
-                cron.first(Timestamp::from_micros(from.as_micros().saturating_sub(1)))
+                cron.first(&self.name, Timestamp::from_micros(from.as_micros().saturating_sub(1)))
             }
         }
     }
@@ -157,7 +161,7 @@ impl ScheduleRecord {
             Cadence::Delay(delay) => (Vec::new(), Some(now.after(*delay))),
             Cadence::Cron { .. } => {
                 // Where the zone is not known, it waits.
-                let cron = self.definition.cadence.on_the_wall()?;
+                let cron = self.definition.on_the_wall()?;
                 (self.by_the_clock(&cron, next, now, until), next_after(&cron, until))
             }
         };
@@ -220,7 +224,7 @@ impl ScheduleRecord {
                 Some(grid.take(most).collect())
             }
             Cadence::Cron { .. } => {
-                let cron = self.definition.cadence.on_the_wall()?;
+                let cron = self.definition.on_the_wall()?;
                 let before = Timestamp::from_micros(from.as_micros().saturating_sub(1));
                 let walk = std::iter::successors(next_after(&cron, before), |time| next_after(&cron, *time));
                 Some(walk.take_while(|time| *time < until).take(most).collect())

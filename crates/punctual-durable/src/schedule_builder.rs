@@ -83,7 +83,8 @@ impl<'a> ScheduleBuilder<'a> {
         self
     }
 
-    /// By the clock on the wall: `cron("0 9 * * MON-FRI", "Europe/Berlin")`. See [`punctual::Cron`] for the language.
+    /// By the clock on the wall: `cron("0 9 * * MON-FRI", "Europe/Berlin")`. See [`punctual::Cron`] for the language; `H`
+    /// in it is spread by the name of the schedule, see [`Cadence`].
     ///
     /// # Errors
     /// If the expression or the zone makes no sense.

@@ -4,13 +4,35 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use punctual::{CronError, CronSchedule, Gap, WallOverlap};
+use punctual::{Cron, CronError, CronErrorKind, CronOptions, CronSchedule, Gap, WallOverlap};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::time::Timestamp;
 
 /// When occurrences come.
+///
+/// # `H`
+/// In a cron expression `H` stands for a value that is arbitrary but always the same: it is derived from the name of the
+/// schedule, so it is the same on every node and after every restart. A hundred schedules at `0 0 * * *` start at the same
+/// second; at `H H(0-5) * * *` they are spread over the night. Under another name, a schedule comes at other times.
+///
+/// ```text
+/// H H(0-5) * * *        0:00      1:00      2:00      3:00      4:00      5:00
+/// "backup"              ───────────────────────────────·────────────────────────────  3:09
+/// "nightly-report"      ──────────────────────────────────────────────────────────·─  5:51
+/// ```
+///
+/// ```
+/// # use punctual_durable::{Cadence, NewJob, NewSchedule, Timestamp};
+/// let first = |name: &str| {
+///     let cadence = Cadence::cron("H H(0-5) * * *", "UTC")?;
+///     Ok::<_, punctual_durable::Error>(NewSchedule::new(name, cadence, NewJob::new("work", "{}")).first(Timestamp::EPOCH))
+/// };
+/// let at = |hour: i64, minute: i64| Some(Timestamp::from_micros((60 * hour + minute) * 60_000_000));
+/// assert_eq!([first("backup")?, first("nightly-report")?], [at(3, 9), at(5, 51)]);
+/// # Ok::<(), punctual_durable::Error>(())
+/// ```
 ///
 /// # When the clocks are changed
 /// An hour in spring that no wall shows and one in autumn that it shows twice concern only [`Cadence::Cron`], and there
@@ -104,7 +126,12 @@ impl Cadence {
         let (gap, wall_overlap) = (Gap::default(), WallOverlap::default());
         let cadence =
             Self::Cron { expression: expression.to_owned(), zone: zone.to_owned(), gap, wall_overlap };
-        cadence.check().map(|()| cadence)
+        match cadence.wall("") {
+            // Whether a date can match it depends on the name.
+            Some(Err(error)) if error.kind() == CronErrorKind::Impossible && has_h(expression) => Ok(cadence),
+            Some(Err(error)) => Err(no_schedule(expression, zone, error)),
+            Some(Ok(_)) | None => Ok(cadence),
+        }
     }
 
     /// What becomes of wall times that do not exist. Default: [`Gap::FirstValid`].
@@ -135,42 +162,51 @@ impl Cadence {
         Error::invalid(format!("a schedule that comes {self} knows no {what}: only a cron expression does"))
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    /// Whether the schedule of that name may have it.
+    pub(super) fn check(&self, name: &str) -> Result<()> {
         match self {
             Self::Every(period) | Self::Delay(period) if *period < Duration::from_millis(1) => {
                 Err(Error::invalid(format!("a period of {period:?} is less than a millisecond")))
             }
             Self::Every(_) | Self::Delay(_) => Ok(()),
-            Self::Cron { expression, zone, .. } => match self.wall() {
-                Some(Err(error)) => {
-                    Err(Error::invalid(format!("{expression:?} in {zone:?} is no schedule"))
-                        .with_source(error))
-                }
-                _ => Ok(()),
+            Self::Cron { expression, zone, .. } => match self.wall(name) {
+                Some(Err(error)) => Err(no_schedule(expression, zone, error)),
+                Some(Ok(_)) | None => Ok(()),
             },
         }
     }
 
-    /// The schedule of a cron expression, as far as it can be read.
-    fn wall(&self) -> Option<std::result::Result<CronSchedule, CronError>> {
+    /// The schedule of a cron expression under that name, as far as it can be read.
+    fn wall(&self, name: &str) -> Option<std::result::Result<CronSchedule, CronError>> {
         let Self::Cron { expression, zone, gap, wall_overlap } = self else { return None };
-        let schedule = CronSchedule::parse(expression, zone);
+        let cron = CronOptions::new().seed(name).parse(expression);
+        let schedule = cron.and_then(|cron| CronSchedule::new(cron, zone));
         Some(schedule.map(|schedule| schedule.gap(*gap).overlap(*wall_overlap)))
     }
 
-    /// The schedule of a cron expression. What could be read when it was saved can be read now, unless the zone is gone.
-    pub(super) fn on_the_wall(&self) -> Option<CronSchedule> {
-        self.wall()?.ok()
+    /// The schedule of a cron expression under that name. What could be read when it was saved can be read now, unless
+    /// the zone is gone.
+    pub(super) fn on_the_wall(&self, name: &str) -> Option<CronSchedule> {
+        self.wall(name)?.ok()
     }
 
-    /// The first time after `now`, for a schedule that begins then. A cron expression that cannot be read any more has
-    /// none.
-    pub(super) fn first(&self, now: Timestamp) -> Option<Timestamp> {
+    /// The first time after `now`, for a schedule of that name that begins then. A cron expression that cannot be read any
+    /// more has none.
+    pub(super) fn first(&self, name: &str, now: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Every(period) | Self::Delay(period) => Some(now.after(*period)),
-            Self::Cron { .. } => next_after(&self.on_the_wall()?, now),
+            Self::Cron { .. } => next_after(&self.on_the_wall(name)?, now),
         }
     }
+}
+
+fn no_schedule(expression: &str, zone: &str, error: CronError) -> Error {
+    Error::invalid(format!("{expression:?} in {zone:?} is no schedule")).with_source(error)
+}
+
+/// Whether it depends on a name.
+fn has_h(expression: &str) -> bool {
+    Cron::parse(expression).is_err_and(|error| error.kind() == CronErrorKind::Seed)
 }
 
 pub(super) fn next_after(cron: &CronSchedule, instant: Timestamp) -> Option<Timestamp> {

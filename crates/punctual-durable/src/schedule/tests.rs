@@ -312,3 +312,39 @@ fn what_knows_no_wall_has_no_policy_for_it() {
         }
     }
 }
+
+fn named(name: &str, expression: &str) -> NewSchedule {
+    NewSchedule::new(name, Cadence::cron(expression, "UTC").unwrap(), NewJob::new("k", "{}"))
+}
+
+/// Wherever it is computed: the first time, the next ones, those that were missed, and the preview.
+#[test]
+fn what_h_stands_for_is_the_same_for_ever_and_depends_on_the_name() {
+    let day = 86_400;
+    for (name, place) in [("backup", (3 * 60 + 9) * 60), ("nightly-report", (5 * 60 + 51) * 60)] {
+        let schedule = named(name, "H H(0-5) * * *");
+        schedule.check().unwrap();
+        let record = ScheduleRecord::saved(schedule.clone(), second(0));
+        assert_eq!(record.next, Some(second(place)), "{name}");
+        assert_eq!(fired(&record, place), (vec![second(place)], Some(second(day + place))));
+        assert_eq!(fired(&record, 10 * day).0, [second(9 * day + place)]);
+        assert_eq!(record.times(second(day), second(2 * day), 9).unwrap(), [second(day + place)]);
+        let started = NewSchedule { start: Some(second(place)), ..schedule };
+        assert_eq!(started.first(second(5 * day)), Some(second(place)));
+        assert_eq!(started.first_from(second(place + 1), second(0)), Some(second(day + place)));
+    }
+}
+
+/// Some day from 27 to 31 February: under some names there is one in leap years, under others never.
+#[test]
+fn whether_a_date_exists_is_known_with_the_name() {
+    let february = |name: &str| named(name, "0 0 H(27-31) 2 *").check();
+    let names: Vec<String> = (0..20).map(|n| format!("s{n}")).collect();
+    let refused: Vec<_> = names.iter().filter_map(|name| february(name).err()).collect();
+    assert!((1..names.len()).contains(&refused.len()), "{}", refused.len());
+    for error in refused {
+        assert!(error.is_invalid() && error.to_string().contains("H(27-31)"), "{error}");
+    }
+    assert!(Cadence::cron("0 0 31 2 *", "UTC").is_err(), "under no name at all");
+    assert!(Cadence::cron("H(99-7) * * * *", "UTC").is_err());
+}
