@@ -9,8 +9,10 @@
 //!
 //! # Invariants
 //! 1. Nominal times of one schedule strictly increase, and those of a fixed rate lie on the grid `start + n × period`.
-//! 2. Unless overlap is allowed, at most one occurrence of a schedule is alive. What would be a second is skipped, or
-//!    *owed*: it becomes a job in the transaction in which the first is over.
+//! 2. Unless overlap is allowed, firing leaves at most one occurrence of a schedule alive. What would be a second is
+//!    skipped, or *owed*: it becomes a job in the transaction in which the first is over. If the new one is to replace the
+//!    old, that is cancelled in the transaction of the firing: at once while it waits, and otherwise its owner is asked,
+//!    and the new one is owed.
 //! 3. A fixed delay has no next time while an occurrence is alive; it gets one in the transaction in which that is over.
 //! 4. The cost of firing does not depend on how long nobody did.
 //! 5. A change of what is run, or how, changes nothing about when: by that no occurrence is lost or happens again.
@@ -77,6 +79,12 @@ impl NewSchedule {
                 "the schedule {:?} makes up for {most} occurrences at once, the most is {}",
                 self.name,
                 Missed::MOST
+            )));
+        }
+        if self.overlap == Overlap::AtMost(0) {
+            return Err(Error::invalid(format!(
+                "the schedule {:?} allows 0 occurrences at once, which is none",
+                self.name
             )));
         }
         self.cadence.check(&self.name)
@@ -154,6 +162,9 @@ impl ScheduleRecord {
     /// What to do about it at `now`, for occurrences due by `until`; `None` if it is not time.
     #[must_use]
     pub fn firing(&self, now: Timestamp, until: Timestamp) -> Option<Firing> {
+        let replaces = self.definition.overlap == Overlap::Replace;
+        // Nobody is asked to stop before it is time.
+        let until = if replaces { now } else { until };
         let next = self.next.filter(|next| *next <= until && self.paused.is_none())?;
         let (occurrences, next) = match &self.definition.cadence {
             Cadence::Every(period) => self.on_grid(next, *period, now, until),
@@ -165,7 +176,14 @@ impl ScheduleRecord {
                 (self.by_the_clock(&cron, next, now, until), next_after(&cron, until))
             }
         };
-        Some(Firing { name: self.definition.name.clone(), version: self.version, occurrences, next })
+        let replaces = replaces && !occurrences.is_empty();
+        Some(Firing {
+            name: self.definition.name.clone(),
+            version: self.version,
+            occurrences,
+            replaces,
+            next,
+        })
     }
 
     /// Whether an occurrence happens, if it is the `nth` latest of those whose time has come.
@@ -193,6 +211,12 @@ impl ScheduleRecord {
             (place >= come || self.is_wanted(time, now, nth(place))).then_some(time)
         };
         times.into_iter().enumerate().filter_map(wanted).collect()
+    }
+
+    /// From when on it is to be fired, by somebody who needs so much time for it.
+    pub(crate) fn fire_from(&self, lead: Duration) -> Option<Timestamp> {
+        let lead = if self.definition.overlap == Overlap::Replace { Duration::ZERO } else { lead };
+        self.next.map(|next| next.before(lead))
     }
 
     /// The nominal times from `from` until before `until`, at most `most`, whether they happened or not. `None` for a
@@ -234,18 +258,23 @@ impl ScheduleRecord {
 
     // ---- what a store does to it, in its transactions
 
-    /// Applies a firing that was decided on this version; says which occurrences happen, given how many are alive.
+    /// Applies a firing that was decided on this version; says which occurrences happen, given how many are alive. If it
+    /// [replaces](Firing::replaces) others, those that waited are not alive any more.
     #[must_use]
     pub fn fired(&mut self, firing: Firing, living: usize) -> Vec<Timestamp> {
         self.version += 1;
         self.next = firing.next;
         let mut happening = firing.occurrences;
-        if self.definition.overlap != Overlap::Allow {
-            // By 2. The first that may happen, happens; of the others the latest is owed.
-            let late = happening.split_off(happening.len().min(usize::from(living == 0)));
-            if self.definition.overlap == Overlap::Wait {
-                self.owed = late.last().copied().or(self.owed);
-            }
+        let overlap = self.definition.overlap;
+        if overlap == Overlap::Replace {
+            // Each would replace the one before it.
+            happening.drain(..happening.len().saturating_sub(1));
+        }
+        // By 2. The first that may happen, happen; of the others the latest is owed.
+        let room = overlap.most().saturating_sub(living);
+        let late = happening.split_off(happening.len().min(room));
+        if matches!(overlap, Overlap::Wait | Overlap::Replace) {
+            self.owed = late.last().copied().or(self.owed);
         }
         self.last = happening.last().copied().or(self.last);
         happening
@@ -343,6 +372,9 @@ pub struct Firing {
     pub version: i64,
     /// Nominal times of the occurrences that happen now.
     pub occurrences: Vec<Timestamp>,
+    /// Whether those that are alive are cancelled first, in the same transaction: those that wait, at once, and the
+    /// owners of the others are asked.
+    pub replaces: bool,
     /// The nominal time of the one after them.
     pub next: Option<Timestamp>,
 }

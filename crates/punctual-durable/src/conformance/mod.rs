@@ -130,6 +130,8 @@ macro_rules! conformance_tests {
             a_change_of_the_job_changes_nothing_about_when
             every_occurrence_happens_once
             overlapping_occurrences_follow_the_policy
+            no_more_occurrences_are_alive_than_allowed
+            an_occurrence_replaces_the_one_before_it
             a_fixed_delay_counts_from_the_end_of_the_last
             a_paused_schedule_makes_nothing_until_it_is_resumed
             a_backfill_makes_the_occurrences_it_names

@@ -182,7 +182,8 @@ fn new_schedule(random: &mut fastrand::Rng, prefix: &str) -> NewSchedule {
     let period = Duration::from_secs(random.u64(1..5));
     let cadence = if random.bool() { Cadence::Every(period) } else { Cadence::Delay(period) };
     NewSchedule {
-        overlap: [Overlap::Wait, Overlap::Skip, Overlap::Allow][random.usize(0..3)],
+        overlap: [Overlap::Wait, Overlap::Skip, Overlap::Allow, Overlap::AtMost(2), Overlap::Replace]
+            [random.usize(0..5)],
         missed: Missed::all(random.u32(0..3)),
         ..NewSchedule::new(format!("{prefix}s{}", random.u32(0..2)), cadence, job)
     }

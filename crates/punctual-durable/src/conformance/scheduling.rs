@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Hand, KIND, Subject, job, kinds};
 use crate::job::{JobState, NewJob};
-use crate::schedule::{Cadence, Missed, NewSchedule, Overlap, ScheduleRecord};
+use crate::schedule::{Cadence, Firing, Missed, NewSchedule, Overlap, ScheduleRecord};
 use crate::store::{Filter, Recorded, Saved, ScheduleChange, Verdict};
 use crate::time::Timestamp;
 
@@ -114,7 +114,7 @@ pub fn every_occurrence_happens_once(subject: &mut dyn Subject) {
     let schedule = hand.only_schedule();
     assert_eq!((schedule.last, schedule.next), (Some(now), Some(now.after(MINUTE))));
     let gone =
-        crate::schedule::Firing { name: "none".to_owned(), version: 1, occurrences: vec![now], next: None };
+        Firing { name: "none".to_owned(), version: 1, occurrences: vec![now], replaces: true, next: None };
     assert_eq!(hand.store.fire(vec![gone]).unwrap(), []);
     assert_eq!(hand.store.find(&Filter::new()).unwrap().len(), 1);
     subject.verify();
@@ -146,13 +146,92 @@ pub fn overlapping_occurrences_follow_the_policy(subject: &mut dyn Subject) {
                 assert_eq!((next.len(), next[0].series.as_ref().unwrap().1, next[0].due), (1, now, now));
                 assert_eq!(hand.only_schedule().owed, None);
             }
-            Overlap::Skip | Overlap::Allow => assert_eq!(next.len(), 0),
+            _ => assert_eq!(next.len(), 0),
         }
         let living = hand.store.find(&Filter::new().state(JobState::Claimed)).unwrap();
         for job in living {
             hand.report(&job, Verdict::Done);
         }
     }
+    subject.verify();
+}
+
+/// As many as are allowed, and no more; a place that is free again is taken.
+pub fn no_more_occurrences_are_alive_than_allowed(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    let two = NewSchedule { overlap: Overlap::AtMost(2), missed: Missed::all(9), ..every_minute("s") };
+    hand.store.save_schedule(two.clone()).unwrap();
+    hand.pass(subject, 3 * MINUTE);
+    assert_eq!(hand.fire(), 2, "of three that were missed");
+    let held = hand.sweep(1).remove(0);
+    hand.pass(subject, MINUTE);
+    assert_eq!(hand.fire(), 0, "one runs, and one waits");
+    assert_eq!(hand.only_schedule().owed, None, "it was skipped");
+    hand.report(&held, Verdict::Done);
+    assert_eq!(hand.sweep(9).len(), 1, "nothing else");
+    hand.pass(subject, MINUTE);
+    assert_eq!(hand.fire(), 1, "there is a place again");
+    assert_eq!(hand.only_schedule().last, Some(hand.store.now()));
+    let none = NewSchedule { overlap: Overlap::AtMost(0), ..two };
+    assert!(hand.store.save_schedule(none).unwrap_err().is_invalid());
+    subject.verify();
+}
+
+/// The new one takes the place of one that waits, and follows one that runs; whoever comes too late cancels nothing.
+pub fn an_occurrence_replaces_the_one_before_it(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    let replace = NewSchedule { overlap: Overlap::Replace, missed: Missed::all(9), ..every_minute("s") };
+    hand.store.save_schedule(replace).unwrap();
+    hand.pass(subject, 3 * MINUTE);
+    assert_eq!(hand.fire(), 1, "each of three replaces the one before it");
+    let first = hand.store.find(&Filter::new()).unwrap().remove(0);
+    assert_eq!(first.series.clone().unwrap().1, hand.store.now());
+    hand.pass(subject, MINUTE);
+    let now = hand.store.now();
+    let seen = hand.due().remove(0).firing(now, now.after(MINUTE)).unwrap();
+    assert_eq!(seen.occurrences, [now], "nobody is asked to stop before it is time");
+    assert_eq!(hand.store.fire(vec![seen.clone(), seen.clone()]).unwrap().len(), 1);
+    let gone = hand.get(first.id);
+    assert_eq!((gone.state, gone.finished, gone.payload), (JobState::Cancelled, Some(now), None));
+    let second = hand.sweep(9).remove(0);
+    assert_eq!(second.series.clone().unwrap().1, now);
+
+    assert_eq!(hand.store.fire(vec![seen]).unwrap(), [], "it was seen before that");
+    assert!(!hand.get(second.id).cancel_requested);
+    hand.pass(subject, MINUTE);
+    assert_eq!(hand.fire(), 0, "it follows the one that runs");
+    hand.pass(subject, MINUTE);
+    assert_eq!(hand.fire(), 0);
+    let third = hand.store.now();
+    assert_eq!(hand.only_schedule().owed, Some(third), "the latest");
+    assert!(hand.get(second.id).cancel_requested);
+    assert_eq!(
+        hand.store.renew(hand.node, super::LEASE).unwrap().cancels,
+        [second.id],
+        "its owner hears of it"
+    );
+    // It heeds that by not going back to wait.
+    hand.report(&second, Verdict::Retry { after: MINUTE, error: "stopped".to_owned() });
+    assert_eq!(hand.get(second.id).state, JobState::Cancelled);
+    let held = hand.sweep(9);
+    assert_eq!((held.len(), held[0].series.as_ref().unwrap().1), (1, third));
+    assert_eq!(hand.only_schedule().owed, None);
+
+    // One that waits to be tried again, and one that somebody has asked for, are replaced as well.
+    hand.report(&held[0], Verdict::Retry { after: 9 * MINUTE, error: "no".to_owned() });
+    hand.store.set_schedule("s", ScheduleChange::Trigger).unwrap();
+    hand.pass(subject, MINUTE);
+    assert_eq!(hand.fire(), 1);
+    assert_eq!(hand.store.find(&Filter::new().state(JobState::Cancelled)).unwrap().len(), 4);
+    let held = hand.sweep(9);
+    assert_eq!(held.len(), 1);
+    // What is paused replaces nothing.
+    hand.pass(subject, MINUTE);
+    let now = hand.store.now();
+    let seen = hand.due().remove(0).firing(now, now).unwrap();
+    hand.store.set_schedule("s", ScheduleChange::Pause("why".to_owned())).unwrap();
+    assert_eq!(hand.store.fire(vec![seen]).unwrap(), []);
+    assert!(!hand.get(held[0].id).cancel_requested);
     subject.verify();
 }
 

@@ -65,6 +65,11 @@ impl Lease {
         self.next_renewal = sent.after((self.length / 30).clamp(SOON.0, SOON.1));
     }
 
+    /// There is a reason not to wait longer than this with the next renewal.
+    pub(super) fn renew_by(&mut self, tick: Tick) {
+        self.next_renewal = self.next_renewal.min(tick);
+    }
+
     pub(super) fn is_valid(&self, now: Tick) -> bool {
         self.valid_until.is_some_and(|until| now < until)
     }

@@ -57,21 +57,28 @@ impl Node {
         if state.phase != Phase::Active || !state.lease.is_valid(now) {
             return None;
         }
-        let until = store_now.after(state.lead_of_schedules());
+        let lead = state.lead_of_schedules();
+        let until = store_now.after(lead);
         let firings: Vec<Firing> =
             state.schedules.iter().filter_map(|record| record.firing(store_now, until)).collect();
         if firings.is_empty() {
             return None;
         }
         // What they are after that is found by looking.
-        state.schedules.retain(|record| record.next.is_none_or(|next| next > until));
+        state.schedules.retain(|record| record.fire_from(lead).is_none_or(|from| from > store_now));
         state.next_look = Tick::ZERO;
         Some(firings)
     }
 
     pub(super) fn fire(&self, firings: Vec<Firing>) -> Result<()> {
+        let replaces = firings.iter().any(|firing| firing.replaces);
         let tickets = self.store.fire(firings)?;
+        let now = self.now();
         let mut state = self.lock();
+        if replaces && !state.held.is_empty() {
+            // One that was asked to stop may be ours: a renewal says so.
+            state.lease.renew_by(now);
+        }
         for ticket in tickets {
             state.front.add(ticket);
         }

@@ -163,8 +163,10 @@ impl State {
         };
         // Without a lease there is nothing to do but to renew it.
         let active = self.phase == Phase::Active && self.lease.is_valid(now);
-        if active && let Some(first) = self.schedules.iter().filter_map(|record| record.next).min() {
-            next = next.min(now.after(first.since(store_now.after(self.lead_of_schedules()))));
+        let lead = self.lead_of_schedules();
+        if active && let Some(first) = self.schedules.iter().filter_map(|record| record.fire_from(lead)).min()
+        {
+            next = next.min(now.after(first.since(store_now)));
         }
         if active {
             let room = self.room(threads);

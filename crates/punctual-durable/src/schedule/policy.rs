@@ -1,4 +1,4 @@
-//! What happens to occurrences that were missed, or would overlap.
+//! What happens to occurrences that were missed or would overlap.
 
 use std::time::Duration;
 
@@ -60,15 +60,71 @@ impl Default for Missed {
     }
 }
 
-/// What happens when it is time for an occurrence and the one before is not over.
+/// What happens when it is time for an occurrence and the one before is not over: it waits, or is tried again, or runs.
+///
+/// ```text
+/// nominal     1         2         3         4         5
+/// wait        [============1============][3][4]       [5]    of those that wait, the latest happens
+/// skip        [============1============]   [4]       [5]
+/// replace     [===1====]![2]      [3]       [4]       [5]    the first is asked to stop, the second follows it
+/// at most 2   [============1============]
+///                       [============2============]
+///                                           [=====4=====     3 had no place
+/// allow       each on its own, as many as there are
+/// ```
+///
+/// It is decided in the transaction in which the occurrence comes, so it holds over all nodes. Occurrences that somebody
+/// has [asked for](crate::Client::trigger) happen in any case, and count while they are alive.
+///
+/// ```
+/// # use punctual::ManualClock;
+/// # use punctual_durable::{Done, JobContext, Jobs, MemoryStore, Overlap};
+/// # use std::{sync::Arc, sync::mpsc, time::Duration};
+/// # let (clock, minute) = (ManualClock::new(), Duration::from_secs(60));
+/// # let builder = Jobs::on(Arc::new(MemoryStore::with_time(clock.clone()))).clock(clock.clone());
+/// # let (sender, receiver) = mpsc::channel();
+/// let jobs = builder
+///     .handle("poll", move |_: (), cx: &JobContext| {
+///         sender.send(cx.series().unwrap().1)?;
+///         cx.sleep(Duration::from_secs(3600))?; // it hangs
+///         Ok(Done)
+///     })
+///     .start()?;
+/// // One that hangs is given up when the next one comes.
+/// jobs.schedule("poll").every(minute).overlap(Overlap::Replace).job(()).save()?;
+/// clock.advance(10 * minute);
+/// assert_eq!(receiver.try_iter().count(), 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Overlap {
-    /// It waits until that one is over; if another one waits already, it is skipped. The default.
+    /// It waits until that one is over; of several that wait the latest happens, and the others are skipped. The default.
     #[default]
     Wait,
     /// It is skipped.
     Skip,
-    /// It happens all the same.
+    /// It happens all the same, however many are alive.
     Allow,
+    /// It happens all the same, unless so many are alive: then it is skipped. At least 1, which is the same as
+    /// [`Skip`](Self::Skip).
+    AtMost(u32),
+    /// The one before is cancelled. If it has not begun, or waits to be tried again, that is all, and the new one takes
+    /// its place. If it runs, its handler is [asked to stop](crate::JobContext::stopped), and the new one happens
+    /// as soon as it is over: never two at once, and only a handler that heeds the request is really replaced.
+    ///
+    /// It is asked when the new one comes, not before. On the node that makes the new one it hears of that at once, on
+    /// others as of any [cancel](crate::Client::cancel): with the next renewal of their lease.
+    Replace,
+}
+
+impl Overlap {
+    /// How many may be alive at once.
+    pub(super) fn most(self) -> usize {
+        match self {
+            Self::Wait | Self::Skip | Self::Replace => 1,
+            Self::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX),
+            Self::Allow => usize::MAX,
+        }
+    }
 }

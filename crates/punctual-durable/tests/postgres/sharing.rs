@@ -376,6 +376,42 @@ fn the_last_two_occurrences_that_end_at_once_do_not_miss_each_other() {
     }
 }
 
+/// Whoever ends an occurrence locks the job and then the schedule, and so does whoever replaces it: neither waits for the
+/// other for ever, and whichever comes first, one occurrence follows.
+#[test]
+fn an_occurrence_that_ends_while_it_is_replaced_is_followed_by_one() {
+    use punctual_durable::{Cadence, Filter, NewSchedule, Overlap, ScheduleChange};
+    let database = Database::new();
+    let (store, hand) = (database.open(), Hand::new(&database));
+    let mut schedule = NewSchedule::new("s", Cadence::Every(Duration::from_secs(3_600)), work());
+    schedule.overlap = Overlap::Replace;
+    store.save_schedule(schedule).unwrap();
+    for _ in 0..20 {
+        store.set_schedule("s", ScheduleChange::Trigger).unwrap();
+        let held = hand.sweep(1);
+        assert_eq!(held.claimed.len(), 1);
+        let come = "UPDATE punctual.schedule SET next = punctual.clock() - 10000000";
+        database.client().batch_execute(come).unwrap();
+        let now = store.now();
+        let firing = store.due_schedules(&kinds(), now).unwrap()[0].firing(now, now).unwrap();
+        assert!(firing.replaces);
+        let start = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                start.wait();
+                hand.done(&held, 0);
+            });
+            start.wait();
+            store.fire(vec![firing]).unwrap();
+        });
+        let waiting = store.find(&Filter::new().state(JobState::Scheduled)).unwrap();
+        assert_eq!(waiting.len(), 1, "the new one, and no other");
+        assert_eq!(store.job(held.claimed[0].id).unwrap().unwrap().state, JobState::Done);
+        let new = hand.sweep(1);
+        hand.done(&new, 0);
+    }
+}
+
 /// An older program that declares its schedules at every start does not undo what a newer one has made of them.
 #[test]
 fn a_schedule_that_cannot_be_read_is_not_replaced() {

@@ -151,12 +151,34 @@ impl State {
     }
 
     pub(super) fn fire(&mut self, firing: Firing, now: Timestamp) -> Vec<Ticket> {
+        let seen = |record: &&ScheduleRecord| record.version == firing.version && record.paused.is_none();
+        let Some(mut record) = self.schedules.get(&firing.name).filter(seen).cloned() else {
+            return Vec::new();
+        };
+        if firing.replaces {
+            self.cancel_living(&firing.name, now);
+        }
         let living = self.living(&firing.name);
-        let seen = |record: &&mut ScheduleRecord| record.version == firing.version && record.paused.is_none();
-        let Some(record) = self.schedules.get_mut(&firing.name).filter(seen) else { return Vec::new() };
         let happening = record.fired(firing, living);
-        let record = record.clone();
+        self.schedules.insert(record.definition.name.clone(), record.clone());
         happening.into_iter().map(|nominal| self.occur(&record, nominal, nominal, now)).collect()
+    }
+
+    /// Cancels the occurrences of a schedule that wait, and asks for those that are claimed. The schedule does not go on
+    /// by that: the caller sees to it.
+    fn cancel_living(&mut self, schedule: &str, now: Timestamp) {
+        let of_it = |job: &&JobRecord| !job.state.is_over() && is_of(job, schedule);
+        let ids: Vec<JobId> = self.jobs.values().filter(of_it).map(|job| job.id).collect();
+        for id in ids {
+            let mut job = self.take(id);
+            if job.state == JobState::Claimed {
+                job.cancel_requested = true;
+            } else {
+                (job.state, job.finished) = (JobState::Cancelled, Some(now));
+                job.version += 1;
+            }
+            self.put(job);
+        }
     }
 
     /// Moves a claimed job on, as the rules have decided.

@@ -37,6 +37,17 @@ pub(super) fn lock(session: &mut Session, ids: &[JobId]) -> Answer<Vec<JobRecord
     Ok(session.query(sql, &[&ids])?.iter().map(rows::read).collect())
 }
 
+/// Living occurrences of these schedules, by id, locked.
+pub(super) fn lock_occurrences(session: &mut Session, schedules: &[&str]) -> Answer<Vec<JobRecord>> {
+    let sql = concat!(
+        "SELECT ",
+        living!(),
+        " FROM punctual.job j JOIN punctual.line l ON l.id = j.line \
+         WHERE j.series = ANY ($1) AND j.series IS NOT NULL ORDER BY j.id FOR UPDATE OF j"
+    );
+    Ok(session.query(sql, &[&schedules])?.iter().map(rows::read).collect())
+}
+
 /// Moves that have been decided on.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
@@ -69,6 +80,12 @@ impl Moves {
     pub(super) fn cancel(&mut self, job: &JobRecord) {
         let (state, due, attempt, crashes) = (JobState::Cancelled, job.due, job.attempt, job.crashes);
         self.push(job, Next { state, due, attempt, crashes, failure: None, note: None });
+    }
+
+    /// An occurrence that waited, and is replaced: its schedule goes on already.
+    pub(super) fn replace(&mut self, job: &JobRecord) {
+        let series = None;
+        self.cancel(&JobRecord { series, ..job.clone() });
     }
 
     /// Carries them out. `forget_owner`: a late report of the old owner must not pass for one that was heeded.

@@ -156,9 +156,25 @@ impl Write<'_> {
         if record.version != firing.version || record.paused.is_some() {
             return Ok(Vec::new());
         }
+        if firing.replaces {
+            self.cancel_living(&firing.name)?;
+        }
         let happening = record.fired(firing, self.living(&record.definition.name)?);
         self.put_schedule(&record)?;
         happening.into_iter().map(|nominal| self.occur(&record, nominal, nominal)).collect()
+    }
+
+    /// Cancels the occurrences of a schedule that wait, and asks for those that are claimed. The schedule does not go on
+    /// by that: the caller sees to it.
+    fn cancel_living(&self, schedule: &str) -> Sql<()> {
+        // Both conditions on the state: the first is that of the index.
+        let sql = "UPDATE punctual_job SET state = 4, version = version + 1, finished = ?2, payload = NULL \
+                   WHERE series = ?1 AND series IS NOT NULL AND state < 2 AND state = 0";
+        self.connection.prepare_cached(sql)?.execute(params![schedule, self.now.as_micros()])?;
+        let sql = "UPDATE punctual_job SET cancel = 1 \
+                   WHERE series = ?1 AND series IS NOT NULL AND state < 2 AND state = 1";
+        self.connection.prepare_cached(sql)?.execute([schedule])?;
+        Ok(())
     }
 
     /// An occurrence is over.
