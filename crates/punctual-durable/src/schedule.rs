@@ -15,14 +15,16 @@
 //!    and the new one is owed.
 //! 3. A fixed delay has no next time while an occurrence is alive; it gets one in the transaction in which that is over.
 //! 4. The cost of firing does not depend on how long nobody did.
-//! 5. A change of what is run, or how, changes nothing about when: by that no occurrence is lost or happens again.
+//! 5. A job may be due later than its occurrence, by a delay that follows from the name of the schedule and the nominal
+//!    time alone: whoever computes it, it is the same. The nominal time stays what the occurrence is known by.
+//! 6. A change of what is run, or how, changes nothing about when: by that no occurrence is lost or happens again.
 
 mod cadence;
 mod policy;
 
 use std::time::Duration;
 
-use punctual::CronSchedule;
+use punctual::{CronSchedule, Spread};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -31,7 +33,7 @@ use crate::store::Saved;
 use crate::time::Timestamp;
 
 pub use cadence::Cadence;
-use cadence::{latest, next_after};
+use cadence::{is_default, latest, next_after};
 pub use policy::{Missed, Overlap};
 
 /// How late an occurrence may be and not count as missed.
@@ -53,14 +55,26 @@ pub struct NewSchedule {
     pub missed: Missed,
     /// What if the last one is not over.
     pub overlap: Overlap,
+    /// Each occurrence comes later, by a part of this that the name of the schedule decides, always the same. Zero, the
+    /// default, is not at all. See [`ScheduleBuilder::spread`](crate::ScheduleBuilder::spread).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub spread: Duration,
+    /// The job of each occurrence is due later, by a part of this that is different each time. Zero, the default, is not at
+    /// all. See [`ScheduleBuilder::jitter`](crate::ScheduleBuilder::jitter).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub jitter: Duration,
 }
 
 impl NewSchedule {
+    /// The most that occurrences are [spread](Self::spread) or [jittered](Self::jitter) over: a leap year.
+    pub const MAX_SPREAD: Duration = Duration::from_secs(366 * 86_400);
+
     /// A schedule with every option at its default.
     #[must_use]
     pub fn new(name: impl Into<String>, cadence: Cadence, job: NewJob) -> Self {
         let (missed, overlap) = (Missed::default(), Overlap::default());
-        Self { name: name.into(), cadence, start: None, job, missed, overlap }
+        let (spread, jitter) = (Duration::ZERO, Duration::ZERO);
+        Self { name: name.into(), cadence, start: None, job, missed, overlap, spread, jitter }
     }
 
     /// Whether a store may accept it. Every store asks before it does anything.
@@ -87,7 +101,38 @@ impl NewSchedule {
                 self.name
             )));
         }
+        self.check_delays()?;
         self.cadence.check(&self.name)
+    }
+
+    fn check_delays(&self) -> Result<()> {
+        let (name, most) = (&self.name, Self::MAX_SPREAD);
+        for (how, delay) in [("spread", self.spread), ("jittered", self.jitter)] {
+            if delay > most {
+                let message = format!("the schedule {name:?} is {how} over {delay:?}, the most is {most:?}");
+                return Err(Error::invalid(message));
+            }
+        }
+        match self.cadence {
+            Cadence::Delay(_) if !self.spread.is_zero() => Err(Error::invalid(format!(
+                "the schedule {name:?} comes {}: it has no times that could be spread",
+                self.cadence
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// By how much all of its occurrences come later. Whole microseconds, as stores count.
+    fn shift(&self) -> Duration {
+        whole(Spread::over(self.spread).delay(&self.name))
+    }
+
+    /// By how much the job of this occurrence is due later still. By 5 there is no luck in it.
+    fn luck(&self, nominal: Timestamp) -> Duration {
+        if self.jitter.is_zero() {
+            return Duration::ZERO;
+        }
+        whole(Spread::over(self.jitter).delay(&format!("{}\0{}", self.name, nominal.as_micros())))
     }
 
     /// When a schedule that is saved at `now` begins; `None` if it never does.
@@ -127,13 +172,17 @@ impl NewSchedule {
     }
 }
 
+fn whole(delay: Duration) -> Duration {
+    Duration::from_micros(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX))
+}
+
 /// What a store knows of a schedule.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ScheduleRecord {
     /// What was saved.
     pub definition: NewSchedule,
-    /// The nominal time of the next occurrence; `None` while a fixed delay waits for the last one to be over.
+    /// The nominal time of the next occurrence, see [`due`](Self::due) for when its job is; `None` while a fixed delay waits for the last one to be over.
     pub next: Option<Timestamp>,
     /// The nominal time of the last occurrence that happened.
     pub last: Option<Timestamp>,
@@ -165,6 +214,9 @@ impl ScheduleRecord {
         let replaces = self.definition.overlap == Overlap::Replace;
         // Nobody is asked to stop before it is time.
         let until = if replaces { now } else { until };
+        // Where on the grid we are: all of it comes so much later.
+        let shift = self.definition.shift();
+        let (now, until) = (now.before(shift), until.before(shift));
         let next = self.next.filter(|next| *next <= until && self.paused.is_none())?;
         let (occurrences, next) = match &self.definition.cadence {
             Cadence::Every(period) => self.on_grid(next, *period, now, until),
@@ -216,7 +268,27 @@ impl ScheduleRecord {
     /// From when on it is to be fired, by somebody who needs so much time for it.
     pub(crate) fn fire_from(&self, lead: Duration) -> Option<Timestamp> {
         let lead = if self.definition.overlap == Overlap::Replace { Duration::ZERO } else { lead };
-        self.next.map(|next| next.before(lead))
+        self.next.map(|next| next.after(self.definition.shift()).before(lead))
+    }
+
+    /// When the job of the occurrence at `nominal` is due, if it happens in time: later than that by what the schedule is
+    /// [spread](NewSchedule::spread) and [jittered](NewSchedule::jitter).
+    ///
+    /// ```
+    /// use punctual_durable::{Cadence, NewJob, NewSchedule, ScheduleRecord, Timestamp};
+    /// use std::time::Duration;
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let mut hourly = NewSchedule::new("report", Cadence::Every(hour), NewJob::new("report", "{}"));
+    /// hourly.spread = hour;
+    /// let record = ScheduleRecord::saved(hourly, Timestamp::EPOCH);
+    /// let next = record.next.unwrap();
+    /// assert_eq!(next.to_string(), "1970-01-01T01:00:00.000000Z");
+    /// assert_eq!(record.due(next).to_string()[..16], *"1970-01-01T01:11");
+    /// ```
+    #[must_use]
+    pub fn due(&self, nominal: Timestamp) -> Timestamp {
+        nominal.after(self.definition.shift()).after(self.definition.luck(nominal))
     }
 
     /// The nominal times from `from` until before `until`, at most `most`, whether they happened or not. `None` for a
@@ -280,7 +352,7 @@ impl ScheduleRecord {
         happening
     }
 
-    /// The last living occurrence is over: says which one is owed and happens now.
+    /// The last living occurrence is over: says which one is owed and happens now, or when its job is [due](Self::due).
     #[must_use]
     pub fn next_after_end(&mut self, now: Timestamp) -> Option<Timestamp> {
         if self.paused.is_some() {

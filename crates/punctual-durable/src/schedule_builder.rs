@@ -54,6 +54,8 @@ pub struct ScheduleBuilder<'a> {
     job: Option<Result<NewJob>>,
     missed: Missed,
     overlap: Overlap,
+    spread: Duration,
+    jitter: Duration,
 }
 
 impl<'a> ScheduleBuilder<'a> {
@@ -68,6 +70,8 @@ impl<'a> ScheduleBuilder<'a> {
             job: None,
             missed: Missed::default(),
             overlap: Overlap::default(),
+            spread: Duration::ZERO,
+            jitter: Duration::ZERO,
         }
     }
 
@@ -157,6 +161,82 @@ impl<'a> ScheduleBuilder<'a> {
         self
     }
 
+    /// Lets all occurrences come later by a part of `window`, which the name of the schedule decides: always the same, on
+    /// every node, so that many schedules with one period do not all come at once. Default: not at all. What it is known by
+    /// stays the time on the grid.
+    ///
+    /// ```text
+    /// nominal   1         2         3
+    /// "a"       ··[1]     ··[2]     ··[3]
+    /// "b"       ·····[1]  ·····[2]  ·····[3]
+    /// ```
+    ///
+    /// Whether one is missed or overlaps is decided when it comes, not at the time on the grid.
+    ///
+    /// ```
+    /// # use punctual::ManualClock;
+    /// # use punctual_durable::{Done, JobContext, Jobs, MemoryStore};
+    /// # use std::{sync::Arc, sync::mpsc, time::Duration};
+    /// # let (clock, hour) = (ManualClock::new(), Duration::from_secs(3600));
+    /// # let builder = Jobs::on(Arc::new(MemoryStore::with_time(clock.clone()))).clock(clock.clone());
+    /// # let (sender, receiver) = mpsc::channel();
+    /// let jobs = builder
+    ///     .handle("count", move |_: (), cx: &JobContext| {
+    ///         let (name, nominal) = cx.series().unwrap();
+    ///         sender.send(format!("{name} of {:.5}, at {:.5}", &nominal.to_string()[11..], &cx.due().to_string()[11..]))?;
+    ///         Ok(Done)
+    ///     })
+    ///     .start()?;
+    /// for name in ["backup", "report"] {
+    ///     jobs.schedule(name).every(hour).spread(hour).job(()).save()?;
+    /// }
+    /// clock.advance(2 * hour);
+    /// assert_eq!(receiver.try_iter().collect::<Vec<_>>(), ["backup of 01:00, at 01:01", "report of 01:00, at 01:11"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A fixed delay has no grid, and is refused when it is saved.
+    pub fn spread(mut self, window: Duration) -> Self {
+        self.spread = window;
+        self
+    }
+
+    /// Has the job of each occurrence be due later by a part of `most`, different each time. Default: not at all.
+    ///
+    /// ```text
+    /// nominal   1         2         3         4
+    /// run       ··[1]     [2]       ·[3]      ···[4]
+    /// ```
+    ///
+    /// The part is derived from the name of the schedule and the nominal time, so nodes agree on it without a word: it is
+    /// as good as random, and no secret. The occurrence comes at its time all the same: then it is decided what was missed
+    /// and what overlaps, and the job waits for the rest. What somebody [asks for](Client::trigger) is due at once.
+    ///
+    /// ```
+    /// # use punctual::ManualClock;
+    /// # use punctual_durable::{Done, JobContext, Jobs, MemoryStore};
+    /// # use std::{sync::Arc, sync::mpsc, time::Duration};
+    /// # let (clock, minute) = (ManualClock::new(), Duration::from_secs(60));
+    /// # let builder = Jobs::on(Arc::new(MemoryStore::with_time(clock.clone()))).clock(clock.clone());
+    /// # let (sender, receiver) = mpsc::channel();
+    /// let jobs = builder
+    ///     .handle("poll", move |_: (), cx: &JobContext| {
+    ///         sender.send(cx.due().since(cx.series().unwrap().1))?;
+    ///         Ok(Done)
+    ///     })
+    ///     .start()?;
+    /// jobs.schedule("poll").every(minute).jitter(minute / 2).job(()).save()?;
+    /// clock.advance(10 * minute + minute / 2);
+    /// let delays: std::collections::BTreeSet<Duration> = receiver.try_iter().collect();
+    /// assert_eq!(delays.len(), 10);
+    /// assert!(delays.last().unwrap() < &(minute / 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn jitter(mut self, most: Duration) -> Self {
+        self.jitter = most;
+        self
+    }
+
     /// Saves it. When this returns, it survives the death of the process.
     ///
     /// Saved again with another job or policy, it goes on where it was: nothing is lost or happens again. With another
@@ -178,6 +258,8 @@ impl<'a> ScheduleBuilder<'a> {
             start: self.start,
             missed: self.missed,
             overlap: self.overlap,
+            spread: self.spread,
+            jitter: self.jitter,
             ..NewSchedule::new(self.name.clone(), cadence, job)
         };
         self.client.save(schedule)

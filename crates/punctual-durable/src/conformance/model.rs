@@ -181,10 +181,13 @@ fn new_schedule(random: &mut fastrand::Rng, prefix: &str) -> NewSchedule {
     let job = NewJob { unique: None, ..new_job(random, prefix) };
     let period = Duration::from_secs(random.u64(1..5));
     let cadence = if random.bool() { Cadence::Every(period) } else { Cadence::Delay(period) };
+    let spreads = matches!(cadence, Cadence::Every(_)) && random.bool();
     NewSchedule {
         overlap: [Overlap::Wait, Overlap::Skip, Overlap::Allow, Overlap::AtMost(2), Overlap::Replace]
             [random.usize(0..5)],
         missed: Missed::all(random.u32(0..3)),
+        spread: if spreads { Duration::from_millis(random.u64(0..3_000)) } else { Duration::ZERO },
+        jitter: Duration::from_millis(random.u64(0..2) * random.u64(0..3_000)),
         ..NewSchedule::new(format!("{prefix}s{}", random.u32(0..2)), cadence, job)
     }
 }

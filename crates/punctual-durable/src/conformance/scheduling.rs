@@ -156,6 +156,40 @@ pub fn overlapping_occurrences_follow_the_policy(subject: &mut dyn Subject) {
     subject.verify();
 }
 
+/// The occurrence is what it is on the grid; its job is due later, and what is owed is not early.
+pub fn a_job_may_be_due_later_than_its_occurrence(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    let late = NewSchedule { spread: MINUTE / 2, jitter: MINUTE / 4, ..every_minute("s") };
+    hand.store.save_schedule(late).unwrap();
+    let first = hand.only_schedule();
+    let nominal = first.next.unwrap();
+    let come = first.fire_from(Duration::ZERO).unwrap();
+    let due = first.due(nominal);
+    assert!(nominal < come && come < due, "{nominal} {come} {due}");
+    hand.pass(subject, come.before(Duration::from_micros(1)).since(hand.store.now()));
+    assert_eq!(hand.fire(), 0, "it is spread");
+    hand.pass(subject, Duration::from_micros(1));
+    assert_eq!(hand.fire(), 1);
+    assert_eq!(hand.sweep(9), [], "and not due yet");
+    let job = hand.store.find(&Filter::new()).unwrap().remove(0);
+    assert_eq!((job.due, job.series.unwrap().1), (due, nominal));
+    let record = hand.only_schedule();
+    assert_eq!((record.last, record.next), (Some(nominal), Some(nominal.after(MINUTE))));
+    // The next one waits for the first, and is due when it would have been.
+    hand.pass(subject, MINUTE);
+    assert_eq!(hand.fire(), 0);
+    let owed = nominal.after(MINUTE);
+    assert!(hand.store.now() < record.due(owed));
+    let held = hand.sweep(9).remove(0);
+    hand.report(&held, Verdict::Done);
+    let next = hand.store.find(&Filter::new().state(JobState::Scheduled)).unwrap().remove(0);
+    assert_eq!((next.due, next.series.unwrap().1), (record.due(owed), owed));
+    // What somebody asks for is due at once.
+    hand.store.set_schedule("s", ScheduleChange::Trigger).unwrap();
+    assert_eq!(hand.sweep(9).len(), 1);
+    subject.verify();
+}
+
 /// As many as are allowed, and no more; a place that is free again is taken.
 pub fn no_more_occurrences_are_alive_than_allowed(subject: &mut dyn Subject) {
     let hand = Hand::new(subject);

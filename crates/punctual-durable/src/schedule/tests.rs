@@ -348,3 +348,73 @@ fn whether_a_date_exists_is_known_with_the_name() {
     assert!(Cadence::cron("0 0 31 2 *", "UTC").is_err(), "under no name at all");
     assert!(Cadence::cron("H(99-7) * * * *", "UTC").is_err());
 }
+
+fn spread(seconds: u64, spread: u64, missed: Missed) -> ScheduleRecord {
+    let mut record = every(seconds, missed);
+    record.definition.spread = Duration::from_secs(spread);
+    record
+}
+
+/// A spread moves the whole grid: on time is on time, late is late, and the times stay what they are.
+#[test]
+fn what_is_spread_comes_as_if_it_were_later() {
+    let hour = 3_600;
+    for missed in
+        [Missed::skip(), Missed::once(), Missed::all(2), Missed::all(9).within(Duration::from_secs(5_000))]
+    {
+        let (plain, late) = (every(3_600, missed), spread(3_600, 86_400, missed));
+        let shift = late.definition.shift();
+        assert!(shift > Duration::from_secs(3_600) && shift < Duration::from_secs(86_400), "{shift:?}");
+        for now in [0, hour - 1, hour, hour + 1, hour + 2, 5 * hour - 1, 5 * hour, 9 * hour + 7] {
+            let now = second(now);
+            let until = now.after(Duration::from_secs(2));
+            let expected = plain.firing(now, until);
+            assert_eq!(late.firing(now.after(shift), until.after(shift)), expected, "{missed:?} {now}");
+        }
+        let next = late.next.unwrap();
+        assert_eq!((next, late.due(next)), (second(hour), second(hour).after(shift)));
+        assert_eq!(late.times(second(0), second(2 * hour), 9), plain.times(second(0), second(2 * hour), 9));
+    }
+}
+
+/// Stored schedules keep their place over versions: these are the numbers.
+#[test]
+fn delays_are_the_same_for_ever_and_jitter_is_spread_evenly() {
+    let record = |name: &str| {
+        let mut record = every(3_600, Missed::once());
+        record.definition = NewSchedule {
+            name: name.to_owned(),
+            spread: Duration::from_secs(3_600),
+            jitter: Duration::from_secs(60),
+            ..record.definition
+        };
+        record
+    };
+    let seconds = ["a", "report", "backup"].map(|name| record(name).definition.shift().as_secs());
+    assert_eq!(seconds, [38, 677, 108], "as `punctual::Spread` says");
+    let mut per_ten = [0_u32; 6];
+    for n in 0..600 {
+        let luck = record("a").definition.luck(second(3_600 * n));
+        assert_eq!(luck, record("a").definition.luck(second(3_600 * n)));
+        per_ten[usize::try_from(luck.as_secs() / 10).unwrap()] += 1;
+    }
+    assert!(per_ten.iter().all(|count| (70..=130).contains(count)), "{per_ten:?}");
+    let millis = [0, 1, 2].map(|n| record("a").definition.luck(second(n)).as_millis());
+    assert_eq!(millis, [34_281, 11_966, 57_895]);
+}
+
+#[test]
+fn delays_that_make_no_sense_are_refused() {
+    let schedule = every(10, Missed::once()).definition;
+    let refused = |schedule: NewSchedule| schedule.check().unwrap_err().to_string();
+    let longest =
+        NewSchedule { spread: NewSchedule::MAX_SPREAD, jitter: NewSchedule::MAX_SPREAD, ..schedule };
+    longest.check().unwrap();
+    let record = ScheduleRecord::saved(longest.clone(), Timestamp::MAX);
+    assert_eq!(record.due(Timestamp::MAX), Timestamp::MAX);
+    assert!(refused(NewSchedule { spread: Duration::MAX, ..longest.clone() }).contains("spread over"));
+    assert!(refused(NewSchedule { jitter: Duration::MAX, ..longest.clone() }).contains("jittered over"));
+    let delay = NewSchedule { cadence: Cadence::Delay(Duration::from_secs(5)), ..longest };
+    assert!(refused(delay.clone()).contains("5s after the last"));
+    NewSchedule { spread: Duration::ZERO, ..delay }.check().unwrap();
+}

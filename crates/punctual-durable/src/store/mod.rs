@@ -187,7 +187,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// If the store fails.
     fn schedules(&self) -> Result<Vec<ScheduleRecord>>;
 
-    /// The schedules of these kinds that are not paused and have an occurrence due by `until`.
+    /// The schedules of these kinds that are not paused and have an occurrence whose nominal time is not after `until`.
     ///
     /// # Errors
     /// If the store fails.

@@ -146,7 +146,7 @@ impl State {
         let owed = record.next_after_end(now);
         if let Some(nominal) = owed {
             let record = record.clone();
-            self.occur(&record, nominal, now, now);
+            self.occur(&record, nominal, record.due(nominal).max(now), now);
         }
     }
 
@@ -161,7 +161,7 @@ impl State {
         let living = self.living(&firing.name);
         let happening = record.fired(firing, living);
         self.schedules.insert(record.definition.name.clone(), record.clone());
-        happening.into_iter().map(|nominal| self.occur(&record, nominal, nominal, now)).collect()
+        happening.into_iter().map(|nominal| self.occur(&record, nominal, record.due(nominal), now)).collect()
     }
 
     /// Cancels the occurrences of a schedule that wait, and asks for those that are claimed. The schedule does not go on

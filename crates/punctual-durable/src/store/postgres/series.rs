@@ -218,7 +218,8 @@ pub(super) fn fire(session: &mut Session, firings: &[Firing], given: Option<i64>
             }
             let happening = record.fired(firing.clone(), *alive);
             *alive += happening.len();
-            occurrences.extend(happening.into_iter().map(|nominal| Occurrence::of(record, nominal, nominal)));
+            let occurrence = |nominal| Occurrence::of(record, nominal, record.due(nominal));
+            occurrences.extend(happening.into_iter().map(occurrence));
             changed.insert(firing.name.clone());
         }
         for name in &changed {
@@ -273,7 +274,7 @@ pub(super) fn after_occurrences(
         if record.version != before {
             put(session, &record)?;
         }
-        owed.extend(nominal.map(|nominal| Occurrence::of(&record, nominal, now)));
+        owed.extend(nominal.map(|nominal| Occurrence::of(&record, nominal, record.due(nominal).max(now))));
     }
     occur(session, &owed, now).map(drop)
 }

@@ -161,7 +161,7 @@ impl Write<'_> {
         }
         let happening = record.fired(firing, self.living(&record.definition.name)?);
         self.put_schedule(&record)?;
-        happening.into_iter().map(|nominal| self.occur(&record, nominal, nominal)).collect()
+        happening.into_iter().map(|nominal| self.occur(&record, nominal, record.due(nominal))).collect()
     }
 
     /// Cancels the occurrences of a schedule that wait, and asks for those that are claimed. The schedule does not go on
@@ -189,7 +189,7 @@ impl Write<'_> {
             self.put_schedule(&record)?;
         }
         if let Some(nominal) = owed {
-            self.occur(&record, nominal, self.now)?;
+            self.occur(&record, nominal, record.due(nominal).max(self.now))?;
         }
         Ok(())
     }
