@@ -28,13 +28,13 @@ use punctual::{CronSchedule, Spread};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::job::{NewJob, check_name};
+use crate::job::{JobState, NewJob, check_name};
 use crate::store::Saved;
 use crate::time::Timestamp;
 
 pub use cadence::Cadence;
 use cadence::{is_default, latest, next_after};
-pub use policy::{Missed, Overlap};
+pub use policy::{Missed, OnFailure, Overlap};
 
 /// How late an occurrence may be and not count as missed.
 const GRACE: Duration = Duration::from_secs(1);
@@ -55,6 +55,9 @@ pub struct NewSchedule {
     pub missed: Missed,
     /// What if the last one is not over.
     pub overlap: Overlap,
+    /// What if they fail.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_failure: OnFailure,
     /// Each occurrence comes later, by a part of this that the name of the schedule decides, always the same. Zero, the
     /// default, is not at all. See [`ScheduleBuilder::spread`](crate::ScheduleBuilder::spread).
     #[serde(default, skip_serializing_if = "is_default")]
@@ -73,8 +76,8 @@ impl NewSchedule {
     #[must_use]
     pub fn new(name: impl Into<String>, cadence: Cadence, job: NewJob) -> Self {
         let (missed, overlap) = (Missed::default(), Overlap::default());
-        let (spread, jitter) = (Duration::ZERO, Duration::ZERO);
-        Self { name: name.into(), cadence, start: None, job, missed, overlap, spread, jitter }
+        let (on_failure, spread, jitter) = (OnFailure::default(), Duration::ZERO, Duration::ZERO);
+        Self { name: name.into(), cadence, start: None, job, missed, overlap, on_failure, spread, jitter }
     }
 
     /// Whether a store may accept it. Every store asks before it does anything.
@@ -98,6 +101,12 @@ impl NewSchedule {
         if self.overlap == Overlap::AtMost(0) {
             return Err(Error::invalid(format!(
                 "the schedule {:?} allows 0 occurrences at once, which is none",
+                self.name
+            )));
+        }
+        if self.on_failure == OnFailure::StopAfter(0) {
+            return Err(Error::invalid(format!(
+                "the schedule {:?} stops after 0 failures, which is at once",
                 self.name
             )));
         }
@@ -192,6 +201,9 @@ pub struct ScheduleRecord {
     pub version: i64,
     /// Since when and why it is paused.
     pub paused: Option<(Timestamp, String)>,
+    /// How many occurrences in a row have failed; counted if the schedule is to [stop](OnFailure::StopAfter) after some.
+    #[serde(default)]
+    pub failures: u32,
 }
 
 impl ScheduleRecord {
@@ -205,7 +217,7 @@ impl ScheduleRecord {
     #[must_use]
     pub fn saved(definition: NewSchedule, now: Timestamp) -> Self {
         let next = definition.first(now);
-        Self { definition, next, last: None, owed: None, version: 1, paused: None }
+        Self { definition, next, last: None, owed: None, version: 1, paused: None, failures: 0 }
     }
 
     /// What to do about it at `now`, for occurrences due by `until`; `None` if it is not time.
@@ -352,6 +364,23 @@ impl ScheduleRecord {
         happening
     }
 
+    /// One of its occurrences is over, and this is how. What follows, says [`next_after_end`](Self::next_after_end).
+    pub fn ended(&mut self, how: JobState, now: Timestamp) {
+        let OnFailure::StopAfter(most) = self.definition.on_failure else { return };
+        let failures = match how {
+            JobState::Dead => self.failures.saturating_add(1),
+            JobState::Done | JobState::Discarded => 0,
+            JobState::Scheduled | JobState::Claimed | JobState::Cancelled => self.failures,
+        };
+        if failures != self.failures {
+            self.failures = failures;
+            self.version += 1;
+        }
+        if how == JobState::Dead && failures >= most {
+            self.pause(format!("{failures} occurrences in a row have failed"), now);
+        }
+    }
+
     /// The last living occurrence is over: says which one is owed and happens now, or when its job is [due](Self::due).
     #[must_use]
     pub fn next_after_end(&mut self, now: Timestamp) -> Option<Timestamp> {
@@ -388,6 +417,9 @@ impl ScheduleRecord {
             let after = |time: Timestamp| Timestamp::from_micros(time.as_micros().saturating_add(1));
             self.next = definition.first_from(happened.map_or(now, |last| now.max(after(last))), now);
         }
+        if definition.on_failure == OnFailure::Continue {
+            self.failures = 0;
+        }
         self.definition = definition;
         self.version += 1;
         Saved::Updated
@@ -405,6 +437,7 @@ impl ScheduleRecord {
     /// Goes on, given how many occurrences are alive.
     pub fn resume(&mut self, living: usize, now: Timestamp) {
         if self.paused.take().is_some() {
+            self.failures = 0;
             self.version += 1;
             // A fixed delay whose last occurrence was over during the pause.
             if self.next.is_none() && living == 0 {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::client::{Client, NewJobBuilder};
 use crate::error::{Error, Result};
 use crate::job::NewJob;
-use crate::schedule::{Cadence, Missed, NewSchedule, Overlap};
+use crate::schedule::{Cadence, Missed, NewSchedule, OnFailure, Overlap};
 use crate::store::Saved;
 use crate::time::Timestamp;
 
@@ -54,6 +54,7 @@ pub struct ScheduleBuilder<'a> {
     job: Option<Result<NewJob>>,
     missed: Missed,
     overlap: Overlap,
+    on_failure: OnFailure,
     spread: Duration,
     jitter: Duration,
 }
@@ -70,6 +71,7 @@ impl<'a> ScheduleBuilder<'a> {
             job: None,
             missed: Missed::default(),
             overlap: Overlap::default(),
+            on_failure: OnFailure::default(),
             spread: Duration::ZERO,
             jitter: Duration::ZERO,
         }
@@ -158,6 +160,12 @@ impl<'a> ScheduleBuilder<'a> {
     /// What if the last one is not over. Default: one waits for it.
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.overlap = overlap;
+        self
+    }
+
+    /// What if they fail. Default: it goes on.
+    pub fn on_failure(mut self, policy: OnFailure) -> Self {
+        self.on_failure = policy;
         self
     }
 
@@ -258,6 +266,7 @@ impl<'a> ScheduleBuilder<'a> {
             start: self.start,
             missed: self.missed,
             overlap: self.overlap,
+            on_failure: self.on_failure,
             spread: self.spread,
             jitter: self.jitter,
             ..NewSchedule::new(self.name.clone(), cadence, job)

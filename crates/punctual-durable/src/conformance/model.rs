@@ -13,7 +13,7 @@ use punctual::{Clock, ManualClock};
 use super::{KIND, LEASE, Subject};
 use crate::job::{Due, Fence, JobId, JobRecord, Limits, NewJob, NodeId, OnConflict, OnLost};
 use crate::lane::Lane;
-use crate::schedule::{Cadence, Missed, NewSchedule, Overlap};
+use crate::schedule::{Cadence, Missed, NewSchedule, OnFailure, Overlap};
 use crate::store::{
     Cancelling, Enqueued, Exchange, Filter, MemoryStore, Moved, Peek, QueueChange, Report, ScheduleChange,
     Store, Ticket, Verdict,
@@ -186,6 +186,8 @@ fn new_schedule(random: &mut fastrand::Rng, prefix: &str) -> NewSchedule {
         overlap: [Overlap::Wait, Overlap::Skip, Overlap::Allow, Overlap::AtMost(2), Overlap::Replace]
             [random.usize(0..5)],
         missed: Missed::all(random.u32(0..3)),
+        on_failure: [OnFailure::Continue, OnFailure::StopAfter(1), OnFailure::StopAfter(2)]
+            [random.usize(0..3)],
         spread: if spreads { Duration::from_millis(random.u64(0..3_000)) } else { Duration::ZERO },
         jitter: Duration::from_millis(random.u64(0..2) * random.u64(0..3_000)),
         ..NewSchedule::new(format!("{prefix}s{}", random.u32(0..2)), cadence, job)

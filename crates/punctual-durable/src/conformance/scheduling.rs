@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Hand, KIND, Subject, job, kinds};
-use crate::job::{JobState, NewJob};
-use crate::schedule::{Cadence, Firing, Missed, NewSchedule, Overlap, ScheduleRecord};
+use crate::job::{JobState, Limits, NewJob};
+use crate::schedule::{Cadence, Firing, Missed, NewSchedule, OnFailure, Overlap, ScheduleRecord};
 use crate::store::{Filter, Recorded, Saved, ScheduleChange, Verdict};
 use crate::time::Timestamp;
 
@@ -153,6 +153,68 @@ pub fn overlapping_occurrences_follow_the_policy(subject: &mut dyn Subject) {
             hand.report(&job, Verdict::Done);
         }
     }
+    subject.verify();
+}
+
+/// In the transaction in which the last of them ends, however that is known.
+pub fn a_schedule_stops_after_so_many_failures_in_a_row(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    let on_failure = OnFailure::StopAfter(3);
+    let limits = Limits { max_crashes: 0, ..Limits::default() };
+    let schedule = NewSchedule { on_failure, job: NewJob { limits, ..job() }, ..every_minute("s") };
+    hand.store.save_schedule(schedule.clone()).unwrap();
+    let next = || {
+        hand.pass(subject, MINUTE);
+        assert_eq!(hand.fire(), 1);
+        hand.sweep(9).remove(0)
+    };
+    let fail = || Verdict::Fail { error: "no".to_owned() };
+    let discard = || Verdict::Discard { reason: "moot".to_owned() };
+    let endings =
+        [(fail(), 1), (Verdict::Cancelled, 1), (fail(), 2), (discard(), 0), (fail(), 1), (Verdict::Done, 0)];
+    for (verdict, failures) in endings {
+        hand.report(&next(), verdict);
+        assert_eq!(hand.only_schedule().failures, failures);
+    }
+    // One that is tried again has not failed yet.
+    let held = next();
+    hand.report(&held, Verdict::Retry { after: Duration::ZERO, error: "no".to_owned() });
+    assert_eq!(hand.only_schedule().failures, 0);
+    hand.report(&hand.sweep(9).remove(0), fail());
+    // One that waits and is cancelled says nothing, either.
+    hand.pass(subject, MINUTE);
+    assert_eq!(hand.fire(), 1);
+    let waits = hand.store.find(&Filter::new().state(JobState::Scheduled)).unwrap().remove(0);
+    hand.store.cancel(vec![waits.id]).unwrap();
+    hand.report(&next(), fail());
+    assert_eq!((hand.only_schedule().failures, hand.only_schedule().paused), (2, None));
+    // The third is lost, and one is owed.
+    next();
+    hand.pass(subject, MINUTE);
+    assert_eq!(hand.fire(), 0);
+    assert!(hand.only_schedule().owed.is_some());
+    drop(hand);
+    subject.crash();
+    subject.clock().advance(super::LEASE);
+    let hand = Hand::new(subject);
+    let rescued = hand.store.rescue(hand.node, 9).unwrap();
+    assert_eq!(rescued.iter().map(|rescue| rescue.state).collect::<Vec<_>>(), [JobState::Dead]);
+    let stopped = hand.only_schedule();
+    let reason = "3 occurrences in a row have failed".to_owned();
+    assert_eq!((stopped.failures, stopped.paused, stopped.owed), (3, Some((hand.store.now(), reason)), None));
+    assert_eq!((hand.sweep(9), hand.due()), (vec![], vec![]));
+    // Saved again it stays as it is; resumed it begins anew.
+    assert_eq!(hand.store.save_schedule(schedule).unwrap(), Saved::Unchanged);
+    assert!(hand.only_schedule().paused.is_some());
+    hand.pass(subject, 2 * MINUTE);
+    hand.store.set_schedule("s", ScheduleChange::Resume).unwrap();
+    assert_eq!((hand.only_schedule().failures, hand.only_schedule().paused), (0, None));
+    assert_eq!(hand.fire(), 1, "the latest of those that were missed");
+    hand.report(&hand.sweep(9).remove(0), fail());
+    assert_eq!(hand.only_schedule().failures, 1);
+    // And whoever goes on whatever happens does not count.
+    hand.store.save_schedule(every_minute("s")).unwrap();
+    assert_eq!(hand.only_schedule().failures, 0);
     subject.verify();
 }
 

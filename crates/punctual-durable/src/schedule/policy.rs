@@ -1,4 +1,4 @@
-//! What happens to occurrences that were missed or would overlap.
+//! What happens when occurrences were missed, would overlap, or fail.
 
 use std::time::Duration;
 
@@ -127,4 +127,45 @@ impl Overlap {
             Self::Allow => usize::MAX,
         }
     }
+}
+
+/// What becomes of a schedule whose occurrences fail. One has failed if its job is [dead](crate::JobState::Dead): all its
+/// attempts have failed, or it was lost.
+///
+/// ```text
+/// nominal         1       2       3       4       5       6
+/// continue        ok      DEAD    DEAD    DEAD    ok      ok
+/// stop after 2    ok      DEAD    DEAD    ── paused ──▶ until it is resumed
+/// ```
+///
+/// They are counted as they end, in the transactions in which they do. One that is done or discarded begins the count
+/// anew, one that is cancelled says nothing. [`ScheduleRecord::failures`](crate::ScheduleRecord::failures) shows it.
+///
+/// ```
+/// # use punctual::ManualClock;
+/// # use punctual_durable::{JobContext, JobError, Jobs, MemoryStore, OnFailure, Outcome};
+/// # use std::{sync::Arc, time::Duration};
+/// # let (clock, minute) = (ManualClock::new(), Duration::from_secs(60));
+/// # let builder = Jobs::on(Arc::new(MemoryStore::with_time(clock.clone()))).clock(clock.clone());
+/// let jobs = builder
+///     .handle("poll", |_: (), _: &JobContext| Err::<Outcome, _>(JobError::permanent("no such host")))
+///     .start()?;
+/// jobs.schedule("poll").every(minute).on_failure(OnFailure::StopAfter(3)).job(()).save()?;
+/// clock.advance(10 * minute);
+/// let poll = jobs.schedules()?.remove(0);
+/// assert_eq!(poll.last, poll.definition.first(jobs.store().now().before(8 * minute)), "the third");
+/// assert_eq!(poll.paused.unwrap().1, "3 occurrences in a row have failed");
+/// jobs.resume_schedule("poll")?;
+/// assert_eq!(jobs.schedules()?[0].failures, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// It goes on as if nothing had happened. The default.
+    #[default]
+    Continue,
+    /// It goes on until so many in a row have failed, at least 1; then it is paused, with a reason that says so.
+    /// [Resumed](crate::Client::resume_schedule), it counts anew.
+    StopAfter(u32),
 }

@@ -25,8 +25,8 @@
 //! asked for ([`follow_ups`]). One whose unique key is taken is settled by its own policy; what comes to nothing is
 //! noted on the job that is done, and changes nothing else.
 //!
-//! When an occurrence of a schedule is over, the same transaction makes the one that is owed, or sets the next time of a
-//! fixed delay; see `schedule.rs`.
+//! When an occurrence of a schedule is over, the same transaction counts whether it has failed, and makes the one that is
+//! owed, or sets the next time of a fixed delay; see `schedule.rs`.
 //!
 //! # Invariants
 //! 1. *Acknowledged is durable.* When a call has returned `Ok`, its effect survives the death of the process, and

@@ -135,7 +135,7 @@ impl Store for MemoryStore {
                     let series = job.series.clone();
                     state.put(JobRecord { state: state_now, version, finished: Some(now), ..job });
                     if let Some((schedule, _)) = series {
-                        state.after_occurrence(&schedule, now);
+                        state.after_occurrence(&schedule, state_now, now);
                     }
                     Cancelling::Cancelled
                 }

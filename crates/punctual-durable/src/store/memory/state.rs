@@ -138,11 +138,13 @@ impl State {
     }
 
     /// An occurrence is over: see `schedule.rs`.
-    pub(super) fn after_occurrence(&mut self, schedule: &str, now: Timestamp) {
-        if self.living(schedule) > 0 {
+    pub(super) fn after_occurrence(&mut self, schedule: &str, how: JobState, now: Timestamp) {
+        let living = self.living(schedule);
+        let Some(record) = self.schedules.get_mut(schedule) else { return };
+        record.ended(how, now);
+        if living > 0 {
             return;
         }
-        let Some(record) = self.schedules.get_mut(schedule) else { return };
         let owed = record.next_after_end(now);
         if let Some(nominal) = owed {
             let record = record.clone();
@@ -202,7 +204,7 @@ impl State {
         let over = job.series.clone().filter(|_| job.state.is_over());
         self.put(job);
         if let Some((schedule, _)) = over {
-            self.after_occurrence(&schedule, now);
+            self.after_occurrence(&schedule, next.state, now);
         }
     }
 

@@ -5,7 +5,7 @@
 //! The row of a node, then rows of jobs by id, then rows of schedules by name, then rows of queues by name. What is claimed
 //! is taken only if nobody has it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::accept::{Columns, Origin};
 use super::rows::{self, count, living, state_number};
@@ -58,8 +58,8 @@ pub(super) struct Moves {
     crashes: Vec<i32>,
     notes: Vec<Option<Vec<u8>>>,
     failures: Vec<Option<Vec<u8>>>,
-    /// Schedules an occurrence of which is over.
-    over: BTreeSet<String>,
+    /// How occurrences of schedules have ended, by schedule.
+    over: BTreeMap<String, Vec<JobState>>,
 }
 
 impl Moves {
@@ -72,7 +72,7 @@ impl Moves {
         self.notes.push(next.note.map(String::into_bytes));
         self.failures.push(next.failure.map(String::into_bytes));
         if let Some((schedule, _)) = job.series.as_ref().filter(|_| next.state.is_over()) {
-            self.over.insert(schedule.clone());
+            self.over.entry(schedule.clone()).or_default().push(next.state);
         }
     }
 

@@ -6,7 +6,7 @@
 //! Jobs are locked before schedules, everywhere. So a firing that replaces others locks them first, and if there are more
 //! when it has the schedule (somebody has asked for one, or given a dead one another life), it leaves that schedule alone.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use postgres::Row;
 
@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 
 macro_rules! columns {
     () => {
-        "SELECT definition, next, last, owed, version, paused_at, paused_for FROM punctual.schedule"
+        "SELECT definition, next, last, owed, version, paused_at, paused_for, failures FROM punctual.schedule"
     };
 }
 
@@ -39,6 +39,7 @@ fn read(row: &Row) -> Option<ScheduleRecord> {
         owed: instant(3),
         version: row.get(4),
         paused: instant(5).map(|since| (since, reason)),
+        failures: u32::try_from(row.get::<_, i64>(7).max(0)).unwrap_or(u32::MAX),
     })
 }
 
@@ -59,8 +60,11 @@ pub(super) fn due(session: &mut Session, kinds: &[String], until: Timestamp) -> 
 }
 
 /// Schedules of these names, locked, by name.
-fn lock(session: &mut Session, names: &BTreeSet<String>) -> Answer<Vec<ScheduleRecord>> {
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+fn lock<'a>(
+    session: &mut Session,
+    names: impl IntoIterator<Item = &'a String>,
+) -> Answer<Vec<ScheduleRecord>> {
+    let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
     let rows =
         session.query(concat!(columns!(), " WHERE name = ANY ($1) ORDER BY name FOR UPDATE"), &[&names])?;
     Ok(rows.iter().filter_map(read).collect())
@@ -74,10 +78,11 @@ fn lock_one(session: &mut Session, name: &str) -> Answer<Option<ScheduleRecord>>
 }
 
 pub(super) fn put(session: &mut Session, record: &ScheduleRecord) -> Answer<()> {
-    let sql = "INSERT INTO punctual.schedule (name, kind, definition, next, last, owed, version, paused_at, paused_for) \
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, \
+    let sql = "INSERT INTO punctual.schedule (name, kind, definition, next, last, owed, version, paused_at, paused_for, \
+               failures) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, \
                definition = excluded.definition, next = excluded.next, last = excluded.last, owed = excluded.owed, \
-               version = excluded.version, paused_at = excluded.paused_at, paused_for = excluded.paused_for";
+               version = excluded.version, paused_at = excluded.paused_at, paused_for = excluded.paused_for, \
+               failures = excluded.failures";
     let definition = serde_json::to_string(&record.definition).map_err(|error| {
         Error::invalid("the definition of a schedule cannot be written").with_source(error)
     })?;
@@ -86,8 +91,9 @@ pub(super) fn put(session: &mut Session, record: &ScheduleRecord) -> Answer<()> 
         record.paused.as_ref().map(|(since, reason)| (since.as_micros(), reason.as_bytes())).unzip();
     let (next, last, owed) = (micros(record.next), micros(record.last), micros(record.owed));
     let (name, kind) = (&record.definition.name, &record.definition.job.kind);
+    let (version, failures) = (record.version, i64::from(record.failures));
     session
-        .query(sql, &[name, kind, &definition, &next, &last, &owed, &record.version, &since, &reason])
+        .query(sql, &[name, kind, &definition, &next, &last, &owed, &version, &since, &reason, &failures])
         .map(drop)
 }
 
@@ -252,25 +258,26 @@ fn asked_of(rivals: &[JobRecord]) -> usize {
     rivals.iter().filter(|job| job.state == JobState::Claimed).count()
 }
 
-/// Occurrences of these schedules are over.
+/// Occurrences of these schedules are over, and this is how, in their order.
 pub(super) fn after_occurrences(
     session: &mut Session,
-    names: &BTreeSet<String>,
+    over: &BTreeMap<String, Vec<JobState>>,
     now: Timestamp,
 ) -> Answer<()> {
-    if names.is_empty() {
+    if over.is_empty() {
         return Ok(());
     }
-    let records = lock(session, names)?;
+    let records = lock(session, over.keys())?;
     let of: Vec<&str> = records.iter().map(|record| record.definition.name.as_str()).collect();
     let living = living(session, &of)?;
     let mut owed = Vec::new();
     for mut record in records {
-        if living.get(&record.definition.name).is_some_and(|living| *living > 0) {
-            continue;
-        }
+        let name = &record.definition.name;
+        let is_last = living.get(name).is_none_or(|living| *living == 0);
+        let endings = over.get(name).map_or(&[][..], Vec::as_slice);
         let before = record.version;
-        let nominal = record.next_after_end(now);
+        endings.iter().for_each(|how| record.ended(*how, now));
+        let nominal = if is_last { record.next_after_end(now) } else { None };
         if record.version != before {
             put(session, &record)?;
         }

@@ -74,7 +74,7 @@ impl Write<'_> {
         ];
         self.connection.prepare_cached(sql)?.execute(row)?;
         match &job.series {
-            Some((schedule, _)) if next.state.is_over() => self.after_occurrence(schedule),
+            Some((schedule, _)) if next.state.is_over() => self.after_occurrence(schedule, next.state),
             _ => Ok(()),
         }
     }

@@ -133,7 +133,7 @@ fn chain(text: String) -> Vec<NewJob> {
     serde_json::from_str(&text).unwrap_or_else(|_| vec![NewJob::new("", text)])
 }
 
-fn small(number: i64) -> u32 {
+pub(super) fn small(number: i64) -> u32 {
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)
 }
 

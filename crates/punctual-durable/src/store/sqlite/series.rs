@@ -3,15 +3,15 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sql;
-use super::rows::{int, maybe_instant, text, ticket_of_new};
+use super::rows::{int, maybe_instant, small, text, ticket_of_new};
 use super::writes::{Origin, Write};
 use crate::error::Result;
-use crate::job::Due;
+use crate::job::{Due, JobState};
 use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
 use crate::store::{Saved, ScheduleChange, Ticket};
 use crate::time::Timestamp;
 
-const COLUMNS: &str = "definition, next, last, owed, version, paused_at, paused_for";
+const COLUMNS: &str = "definition, next, last, owed, version, paused_at, paused_for, failures";
 
 /// A definition that cannot be read is of a later version, or damaged: it is left alone, and the others go on. Whoever
 /// wants to change that very one is told.
@@ -27,6 +27,7 @@ fn read(row: &Row<'_>) -> Sql<Option<ScheduleRecord>> {
         owed: instant(3)?,
         version: int(row, 4)?,
         paused: instant(5)?.map(|since| (since, reason)),
+        failures: small(int(row, 7)?),
     }))
 }
 
@@ -68,7 +69,7 @@ impl Write<'_> {
 
     pub(super) fn put_schedule(&self, record: &ScheduleRecord) -> Sql<()> {
         let sql = "INSERT OR REPLACE INTO punctual_schedule (name, kind, definition, next, last, owed, version, \
-                   paused_at, paused_for) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+                   paused_at, paused_for, failures) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
         let definition = serde_json::to_string(&record.definition)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         let micros = |instant: Option<Timestamp>| instant.map(Timestamp::as_micros);
@@ -84,6 +85,7 @@ impl Write<'_> {
             record.version,
             since,
             reason,
+            record.failures,
         ])?;
         Ok(())
     }
@@ -177,14 +179,12 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// An occurrence is over.
-    pub(super) fn after_occurrence(&self, schedule: &str) -> Sql<()> {
-        if self.living(schedule)? > 0 {
-            return Ok(());
-        }
+    /// An occurrence is over, and this is how.
+    pub(super) fn after_occurrence(&self, schedule: &str, how: JobState) -> Sql<()> {
         let Some(mut record) = self.schedule(schedule)? else { return Ok(()) };
         let before = record.version;
-        let owed = record.next_after_end(self.now);
+        record.ended(how, self.now);
+        let owed = if self.living(schedule)? == 0 { record.next_after_end(self.now) } else { None };
         if record.version != before {
             self.put_schedule(&record)?;
         }

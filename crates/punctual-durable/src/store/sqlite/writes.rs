@@ -135,7 +135,7 @@ impl Write<'_> {
                            WHERE id = ?1";
                 self.connection.prepare_cached(sql)?.execute([id.as_i64(), self.now.as_micros()])?;
                 if let Some((schedule, _)) = &job.series {
-                    self.after_occurrence(schedule)?;
+                    self.after_occurrence(schedule, JobState::Cancelled)?;
                 }
                 Ok(Cancelling::Cancelled)
             }

@@ -180,6 +180,7 @@ CREATE TABLE punctual.schedule (
     owed       bigint,
     version    bigint NOT NULL,
     paused_at  bigint,
-    paused_for bytea
+    paused_for bytea,
+    failures   bigint NOT NULL DEFAULT 0  -- in a row, where they are counted
 );
 CREATE INDEX schedule_next ON punctual.schedule (next) WHERE paused_at IS NULL AND next IS NOT NULL;

@@ -129,7 +129,8 @@ CREATE TABLE punctual_schedule (
     owed       INTEGER,
     version    INTEGER NOT NULL,
     paused_at  INTEGER,
-    paused_for TEXT
+    paused_for TEXT,
+    failures   INTEGER NOT NULL DEFAULT 0  -- in a row, where they are counted
 ) WITHOUT ROWID;
 
 CREATE INDEX punctual_schedule_next ON punctual_schedule (next) WHERE paused_at IS NULL AND next IS NOT NULL;
