@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::{Clock, ManualClock};
+use punctual::{Clock, Gap, ManualClock, WallOverlap};
 
 use super::{Hand, Subject, in_seconds, job, kinds};
 use crate::job::{Due, Fence, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, OnLost, StoreId};
 use crate::journal::{LogLine, Progress, Update};
-use crate::schedule::{Cadence, NewSchedule, ScheduleRecord};
+use crate::schedule::{Cadence, Missed, NewSchedule, OnFailure, Overlap, ScheduleRecord};
 use crate::store::{Exchange, Filter, MemoryStore, QueueChange, Recorded, ScheduleChange, Store, Verdict};
 use crate::transfer::{Cargo, MovingJob, export, import, transfer};
 
@@ -52,9 +52,30 @@ fn furnish(hand: &Hand) {
     hand.store.set_queue("b", QueueChange::Pause("why".to_owned())).unwrap();
     let schedule = |name| NewSchedule::new(name, Cadence::Every(Duration::from_secs(60)), job());
     hand.store.save_schedule(schedule("s")).unwrap();
-    hand.store.save_schedule(schedule("t")).unwrap();
+    hand.store.save_schedule(with_every_policy("t")).unwrap();
+    hand.store.set_schedule("t", ScheduleChange::Trigger).unwrap();
+    let held = hand.sweep(1).remove(0);
+    hand.report(&held, Verdict::Fail { error: "no".to_owned() });
+    assert_eq!(hand.store.schedules().unwrap()[1].failures, 1);
     hand.store.set_schedule("t", ScheduleChange::Pause("why".to_owned())).unwrap();
     hand.store.set_schedule("s", ScheduleChange::Backfill(vec![hand.store.now()])).unwrap();
+}
+
+/// A schedule that has nothing at its default.
+fn with_every_policy(name: &str) -> NewSchedule {
+    let wall = Cadence::cron("H 2 * * *", "Europe/Berlin").unwrap();
+    NewSchedule {
+        missed: Missed::all(3).within(Duration::from_secs(7)),
+        overlap: Overlap::AtMost(2),
+        on_failure: OnFailure::StopAfter(3),
+        spread: Duration::from_secs(60),
+        jitter: Duration::from_nanos(1),
+        ..NewSchedule::new(
+            name,
+            wall.gap(Gap::Shift).unwrap().wall_overlap(WallOverlap::Both).unwrap(),
+            job(),
+        )
+    }
 }
 
 /// All there is in a store, but for what is its own: ids and owners.

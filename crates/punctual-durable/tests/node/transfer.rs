@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use punctual_durable::{Filter, MemoryStore, NewJob, Store, export, import};
+use punctual_durable::{Cadence, Filter, MemoryStore, NewJob, NewSchedule, Overlap, Store, export, import};
 
 fn store_of(jobs: usize) -> MemoryStore {
     let store = MemoryStore::new();
@@ -61,6 +61,26 @@ fn a_file_that_makes_no_sense_is_refused_with_the_number_of_the_line() {
     let huge = lines[2].replace("\"fence\":0", "\"fence\":9223372036854775807");
     assert!(refused(with(2, &huge)).contains("fence 9223372036854775807"));
     assert!(refused("\u{fffd}".repeat(9)).contains("line 1"));
+}
+
+/// What was written before schedules had policies for gaps, failures and delays: they have the defaults.
+#[test]
+fn a_file_of_an_earlier_version_is_read_as_it_was_meant() {
+    const SCHEDULE: &str = r#"{"schedule":{"definition":{"name":"nightly","cadence":{"Cron":{"expression":"30 2 * * *",
+        "zone":"Europe/Berlin"}},"start":null,"job":{"kind":"mail","queue":"default","lane":"Normal","payload":"{}",
+        "due":"Now","limits":{"max_attempts":20,"max_crashes":3,"on_lost":"Rerun","timeout":null},"unique":null,
+        "then":[]},"missed":{"most":1,"within":null},"overlap":"Allow"},"next":5,"last":4,"owed":null,"version":7,
+        "paused":null}}"#;
+    let schedule = SCHEDULE.replace('\n', "");
+    let file =
+        format!("{{\"punctual\":{{\"format\":1,\"store\":1}}}}\n{schedule}\n{{\"end\":{{\"jobs\":0}}}}\n");
+    let store = MemoryStore::new();
+    assert_eq!(import(file.as_bytes(), &store).unwrap().schedules, 1);
+    let record = store.schedules().unwrap().remove(0);
+    let cadence = Cadence::cron("30 2 * * *", "Europe/Berlin").unwrap();
+    let mut expected = NewSchedule::new("nightly", cadence, NewJob::new("mail", "{}"));
+    expected.overlap = Overlap::Allow;
+    assert_eq!((record.definition, record.version, record.failures), (expected, 7, 0));
 }
 
 #[test]
