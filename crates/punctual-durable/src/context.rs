@@ -117,6 +117,35 @@ impl JobContext {
         self.0.job.series.as_ref().map(|(name, nominal)| (name.as_str(), *nominal))
     }
 
+    /// How many occurrences of the schedule have come to nothing since the one before this: nobody was there to make them,
+    /// or they were skipped because another one was alive. 0 for one that somebody has asked for. Times of a cron
+    /// expression are counted up to a thousand for each absence.
+    ///
+    /// ```
+    /// # use punctual::ManualClock;
+    /// # use punctual_durable::{Done, JobContext, Jobs, MemoryStore};
+    /// # use std::{sync::Arc, sync::mpsc, time::Duration};
+    /// # let (clock, hour) = (ManualClock::new(), Duration::from_secs(3600));
+    /// # let builder = Jobs::on(Arc::new(MemoryStore::with_time(clock.clone()))).clock(clock.clone());
+    /// # let (sender, receiver) = mpsc::channel();
+    /// let jobs = builder
+    ///     .handle("sum-up", move |_: (), cx: &JobContext| {
+    ///         sender.send(format!("{} hours", 1 + cx.missed()))?;
+    ///         Ok(Done)
+    ///     })
+    ///     .start()?;
+    /// jobs.schedule("hourly").every(hour).job(()).save()?;
+    /// clock.advance(hour);
+    /// clock.jump(5 * hour); // the machine was asleep
+    /// clock.advance(hour);
+    /// assert_eq!(receiver.try_iter().collect::<Vec<_>>(), ["1 hours", "5 hours", "1 hours"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.0.job.missed
+    }
+
     /// Everything the store knew of the job when it was claimed.
     #[must_use]
     pub fn record(&self) -> &JobRecord {

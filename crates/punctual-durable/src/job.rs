@@ -440,6 +440,10 @@ pub struct JobRecord {
     pub note: Option<String>,
     /// The schedule that it is an occurrence of, and its nominal time.
     pub series: Option<(String, Timestamp)>,
+    /// How many occurrences of that schedule have come to nothing since the one before: they were missed, or skipped
+    /// because another one was alive.
+    #[serde(default)]
+    pub missed: u64,
     /// The job that this one follows.
     pub parent: Option<JobId>,
     /// What follows when it is done. Empty once it is: then these are jobs, of which it is the [parent](Self::parent).
@@ -473,6 +477,7 @@ impl JobRecord {
             finished: None,
             note: None,
             series: None,
+            missed: 0,
             parent: None,
             then: job.then,
         }

@@ -112,7 +112,7 @@ pub use outcome::Outcome::{self, Done};
 pub use post::Receipt;
 pub use registry::KindOptions;
 pub use retry::Backoff;
-pub use schedule::{Cadence, Firing, Missed, NewSchedule, OnFailure, Overlap, ScheduleRecord};
+pub use schedule::{Cadence, Firing, Happening, Missed, NewSchedule, OnFailure, Overlap, ScheduleRecord};
 pub use schedule_builder::ScheduleBuilder;
 pub use signal::{Stop, StopRequested};
 #[cfg(feature = "postgres")]

@@ -33,7 +33,7 @@ use crate::store::Saved;
 use crate::time::Timestamp;
 
 pub use cadence::Cadence;
-use cadence::{is_default, latest, next_after};
+use cadence::{count, is_default, latest, next_after};
 pub use policy::{Missed, OnFailure, Overlap};
 
 /// How late an occurrence may be and not count as missed.
@@ -204,6 +204,10 @@ pub struct ScheduleRecord {
     /// How many occurrences in a row have failed; counted if the schedule is to [stop](OnFailure::StopAfter) after some.
     #[serde(default)]
     pub failures: u32,
+    /// How many occurrences have come to nothing since the last that happened. The next one to happen is told, see
+    /// [`JobContext::missed`](crate::JobContext::missed).
+    #[serde(default)]
+    pub missed: u64,
 }
 
 impl ScheduleRecord {
@@ -217,7 +221,7 @@ impl ScheduleRecord {
     #[must_use]
     pub fn saved(definition: NewSchedule, now: Timestamp) -> Self {
         let next = definition.first(now);
-        Self { definition, next, last: None, owed: None, version: 1, paused: None, failures: 0 }
+        Self { definition, next, last: None, owed: None, version: 1, paused: None, failures: 0, missed: 0 }
     }
 
     /// What to do about it at `now`, for occurrences due by `until`; `None` if it is not time.
@@ -230,24 +234,22 @@ impl ScheduleRecord {
         let shift = self.definition.shift();
         let (now, until) = (now.before(shift), until.before(shift));
         let next = self.next.filter(|next| *next <= until && self.paused.is_none())?;
-        let (occurrences, next) = match &self.definition.cadence {
+        let (occurrences, missed, next) = match &self.definition.cadence {
             Cadence::Every(period) => self.on_grid(next, *period, now, until),
-            Cadence::Delay(_) if self.is_wanted(next, now, 1) => (vec![next], None),
-            Cadence::Delay(delay) => (Vec::new(), Some(now.after(*delay))),
+            Cadence::Delay(_) if self.is_wanted(next, now, 1) => (vec![next], 0, None),
+            Cadence::Delay(delay) => (Vec::new(), 1, Some(now.after(*delay))),
             Cadence::Cron { .. } => {
                 // Where the zone is not known, it waits.
                 let cron = self.definition.on_the_wall()?;
-                (self.by_the_clock(&cron, next, now, until), next_after(&cron, until))
+                let (occurrences, after) =
+                    (self.by_the_clock(&cron, next, now, until), next_after(&cron, until));
+                let end = occurrences.first().copied().or(after).unwrap_or(Timestamp::MAX);
+                (occurrences, count(&cron, next, end), after)
             }
         };
         let replaces = replaces && !occurrences.is_empty();
-        Some(Firing {
-            name: self.definition.name.clone(),
-            version: self.version,
-            occurrences,
-            replaces,
-            next,
-        })
+        let (name, version) = (self.definition.name.clone(), self.version);
+        Some(Firing { name, version, occurrences, missed, replaces, next })
     }
 
     /// Whether an occurrence happens, if it is the `nth` latest of those whose time has come.
@@ -345,23 +347,38 @@ impl ScheduleRecord {
     /// Applies a firing that was decided on this version; says which occurrences happen, given how many are alive. If it
     /// [replaces](Firing::replaces) others, those that waited are not alive any more.
     #[must_use]
-    pub fn fired(&mut self, firing: Firing, living: usize) -> Vec<Timestamp> {
+    pub fn fired(&mut self, firing: Firing, living: usize) -> Vec<Happening> {
         self.version += 1;
         self.next = firing.next;
-        let mut happening = firing.occurrences;
+        let mut times = firing.occurrences;
         let overlap = self.definition.overlap;
+        self.miss(firing.missed);
         if overlap == Overlap::Replace {
             // Each would replace the one before it.
-            happening.drain(..happening.len().saturating_sub(1));
+            self.miss(times.drain(..times.len().saturating_sub(1)).count() as u64);
         }
         // By 2. The first that may happen, happen; of the others the latest is owed.
         let room = overlap.most().saturating_sub(living);
-        let late = happening.split_off(happening.len().min(room));
-        if matches!(overlap, Overlap::Wait | Overlap::Replace) {
-            self.owed = late.last().copied().or(self.owed);
+        let mut late = times.split_off(times.len().min(room));
+        let happening = times.into_iter().map(|nominal| self.happens(nominal)).collect();
+        if matches!(overlap, Overlap::Wait | Overlap::Replace)
+            && let Some(latest) = late.pop()
+        {
+            let overtaken = self.owed.replace(latest).is_some();
+            self.miss(u64::from(overtaken));
         }
-        self.last = happening.last().copied().or(self.last);
+        self.miss(late.len() as u64);
         happening
+    }
+
+    fn miss(&mut self, count: u64) {
+        self.missed = self.missed.saturating_add(count);
+    }
+
+    /// The one that happens next: it is told of those before it.
+    fn happens(&mut self, nominal: Timestamp) -> Happening {
+        self.last = Some(nominal);
+        Happening { nominal, missed: std::mem::take(&mut self.missed) }
     }
 
     /// One of its occurrences is over, and this is how. What follows, says [`next_after_end`](Self::next_after_end).
@@ -383,19 +400,19 @@ impl ScheduleRecord {
 
     /// The last living occurrence is over: says which one is owed and happens now, or when its job is [due](Self::due).
     #[must_use]
-    pub fn next_after_end(&mut self, now: Timestamp) -> Option<Timestamp> {
+    pub fn next_after_end(&mut self, now: Timestamp) -> Option<Happening> {
         if self.paused.is_some() {
             return None;
         }
-        let owed = self.owed.take();
-        if owed.is_some() {
-            self.last = owed;
+        if let Some(owed) = self.owed.take() {
             self.version += 1;
-        } else if let (Cadence::Delay(delay), None) = (&self.definition.cadence, self.next) {
+            return Some(self.happens(owed));
+        }
+        if let (Cadence::Delay(delay), None) = (&self.definition.cadence, self.next) {
             self.next = Some(now.after(*delay));
             self.version += 1;
         }
-        owed
+        None
     }
 
     /// Takes on another definition, if it is another. If it says the same about when, it goes on where it was: an
@@ -429,7 +446,8 @@ impl ScheduleRecord {
     pub fn pause(&mut self, reason: String, now: Timestamp) {
         if self.paused.is_none() {
             self.paused = Some((now, reason));
-            self.owed = None;
+            let forgotten = self.owed.take().is_some();
+            self.miss(u64::from(forgotten));
             self.version += 1;
         }
     }
@@ -453,7 +471,7 @@ impl ScheduleRecord {
         period: Duration,
         now: Timestamp,
         until: Timestamp,
-    ) -> (Vec<Timestamp>, Option<Timestamp>) {
+    ) -> (Vec<Timestamp>, u64, Option<Timestamp>) {
         let (origin, period) = (i128::from(next.as_micros()), period.as_micros().max(1).cast_signed());
         let last = (i128::from(until.as_micros()) - origin) / period;
         let point =
@@ -463,7 +481,27 @@ impl ScheduleRecord {
         let first = (last + 1 - on_time - i128::from(self.definition.missed.most())).max(0);
         let come = (i128::from(now.as_micros()) - origin).div_euclid(period);
         let wanted = (first..=last).filter(|n| *n > come || self.is_wanted(point(*n), now, come - n + 1));
-        (wanted.map(point).collect(), Some(point(last + 1)))
+        let wanted: Vec<Timestamp> = wanted.map(point).collect();
+        let missed = u64::try_from(last + 1).unwrap_or(u64::MAX).saturating_sub(wanted.len() as u64);
+        (wanted, missed, Some(point(last + 1)))
+    }
+}
+
+/// An occurrence that becomes a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Happening {
+    /// Its nominal time.
+    pub nominal: Timestamp,
+    /// How many have come to nothing since the one before.
+    pub missed: u64,
+}
+
+impl Happening {
+    /// One that somebody has asked for.
+    #[must_use]
+    pub fn asked_for(nominal: Timestamp) -> Self {
+        Self { nominal, missed: 0 }
     }
 }
 
@@ -477,6 +515,8 @@ pub struct Firing {
     pub version: i64,
     /// Nominal times of the occurrences that happen now.
     pub occurrences: Vec<Timestamp>,
+    /// How many before them come to nothing. Times of a cron expression are counted up to a thousand.
+    pub missed: u64,
     /// Whether those that are alive are cancelled first, in the same transaction: those that wait, at once, and the
     /// owners of the others are asked.
     pub replaces: bool,

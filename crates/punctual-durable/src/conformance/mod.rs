@@ -133,6 +133,7 @@ macro_rules! conformance_tests {
             no_more_occurrences_are_alive_than_allowed
             a_job_may_be_due_later_than_its_occurrence
             a_schedule_stops_after_so_many_failures_in_a_row
+            an_occurrence_knows_how_many_were_missed_before_it
             an_occurrence_replaces_the_one_before_it
             a_fixed_delay_counts_from_the_end_of_the_last
             a_paused_schedule_makes_nothing_until_it_is_resumed

@@ -8,7 +8,7 @@ use punctual::{Clock, Gap, ManualClock, WallOverlap};
 use super::{Hand, Subject, in_seconds, job, kinds};
 use crate::job::{Due, Fence, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, OnLost, StoreId};
 use crate::journal::{LogLine, Progress, Update};
-use crate::schedule::{Cadence, Missed, NewSchedule, OnFailure, Overlap, ScheduleRecord};
+use crate::schedule::{Cadence, Firing, Missed, NewSchedule, OnFailure, Overlap, ScheduleRecord};
 use crate::store::{Exchange, Filter, MemoryStore, QueueChange, Recorded, ScheduleChange, Store, Verdict};
 use crate::transfer::{Cargo, MovingJob, export, import, transfer};
 
@@ -58,7 +58,11 @@ fn furnish(hand: &Hand) {
     hand.report(&held, Verdict::Fail { error: "no".to_owned() });
     assert_eq!(hand.store.schedules().unwrap()[1].failures, 1);
     hand.store.set_schedule("t", ScheduleChange::Pause("why".to_owned())).unwrap();
-    hand.store.set_schedule("s", ScheduleChange::Backfill(vec![hand.store.now()])).unwrap();
+    let now = hand.store.now();
+    let (name, occurrences, next) = ("s".to_owned(), vec![now], Some(now.after(Duration::from_secs(60))));
+    let firing = Firing { name, version: 1, occurrences, missed: 3, replaces: false, next };
+    assert_eq!(hand.get(hand.store.fire(vec![firing]).unwrap()[0].id).missed, 3);
+    hand.store.set_schedule("s", ScheduleChange::Backfill(vec![now])).unwrap();
 }
 
 /// A schedule that has nothing at its default.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Hand, KIND, Subject, job, kinds};
-use crate::job::{JobState, Limits, NewJob};
+use crate::job::{Due, JobState, Limits, NewJob};
 use crate::schedule::{Cadence, Firing, Missed, NewSchedule, OnFailure, Overlap, ScheduleRecord};
-use crate::store::{Filter, Recorded, Saved, ScheduleChange, Verdict};
+use crate::store::{Exchange, Filter, Recorded, Saved, ScheduleChange, Verdict};
 use crate::time::Timestamp;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -113,8 +113,14 @@ pub fn every_occurrence_happens_once(subject: &mut dyn Subject) {
     assert_eq!((record.series, record.due), (Some(("s".to_owned(), now)), now));
     let schedule = hand.only_schedule();
     assert_eq!((schedule.last, schedule.next), (Some(now), Some(now.after(MINUTE))));
-    let gone =
-        Firing { name: "none".to_owned(), version: 1, occurrences: vec![now], replaces: true, next: None };
+    let gone = Firing {
+        name: "none".to_owned(),
+        version: 1,
+        occurrences: vec![now],
+        missed: 0,
+        replaces: true,
+        next: None,
+    };
     assert_eq!(hand.store.fire(vec![gone]).unwrap(), []);
     assert_eq!(hand.store.find(&Filter::new()).unwrap().len(), 1);
     subject.verify();
@@ -153,6 +159,40 @@ pub fn overlapping_occurrences_follow_the_policy(subject: &mut dyn Subject) {
             hand.report(&job, Verdict::Done);
         }
     }
+    subject.verify();
+}
+
+/// From the schedule to the job, by every way; and it stays with the job.
+pub fn an_occurrence_knows_how_many_were_missed_before_it(subject: &mut dyn Subject) {
+    let hand = Hand::new(subject);
+    hand.store.save_schedule(every_minute("s")).unwrap();
+    hand.pass(subject, 5 * MINUTE);
+    assert_eq!(hand.fire(), 1);
+    let waits = hand.store.find(&Filter::new()).unwrap().remove(0);
+    assert_eq!(waits.missed, 4, "the latest of five");
+    let held = hand.sweep(9).remove(0);
+    assert_eq!(held.missed, 4, "swept");
+    // While it runs, three come: the last of them waits.
+    for _ in 0..3 {
+        hand.pass(subject, MINUTE);
+        assert_eq!(hand.fire(), 0);
+    }
+    assert_eq!(hand.only_schedule().missed, 2);
+    hand.report(&held, Verdict::Fail { error: "no".to_owned() });
+    assert_eq!((hand.get(held.id).missed, hand.only_schedule().missed), (4, 0), "over");
+    let ticket = hand.peek(hand.store.now(), 9).0.remove(0);
+    let exchange = Exchange::new(kinds()).claims(vec![ticket]);
+    let owed = hand.exchange(exchange).claimed.remove(0);
+    assert_eq!(owed.missed, 2, "claimed by name");
+    hand.report(&owed, Verdict::Snooze { after: Duration::ZERO });
+    let owed = hand.sweep(9).remove(0);
+    assert_eq!(owed.missed, 2, "again");
+    hand.report(&owed, Verdict::Done);
+    assert_eq!(hand.get(owed.id).missed, 2);
+    hand.store.retry(held.id, Due::Now).unwrap();
+    assert_eq!(hand.sweep(9).remove(0).missed, 4, "in another life");
+    hand.store.set_schedule("s", ScheduleChange::Trigger).unwrap();
+    assert_eq!(hand.sweep(9).remove(0).missed, 0, "asked for");
     subject.verify();
 }
 

@@ -254,6 +254,19 @@ pub(super) fn latest(
     }
 }
 
+/// The most times that are counted at once, by 4.
+const COUNTED: usize = 1_000;
+
+/// How many times of `cron` there are from `first` until before `end`, as far as they are counted.
+pub(super) fn count(cron: &CronSchedule, first: Timestamp, end: Timestamp) -> u64 {
+    if first >= end {
+        return 0;
+    }
+    let before = Timestamp::from_micros(first.as_micros().saturating_sub(1));
+    let walk = std::iter::successors(next_after(cron, before), |time| next_after(cron, *time));
+    walk.take_while(|time| *time < end).take(COUNTED).count() as u64
+}
+
 impl fmt::Display for Cadence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -243,7 +243,7 @@ fn day_of(cadence: Cadence, midnight: i64) -> Vec<(i64, i64)> {
     for hour in 0..24 {
         let now = second(midnight + hour * 3_600 + 1_800);
         if let Some(firing) = record.firing(now, now) {
-            made.extend(record.fired(firing, 0));
+            made.extend(record.fired(firing, 0).iter().map(|it| it.nominal));
         }
     }
     assert_eq!(made, preview);
@@ -296,7 +296,7 @@ fn another_policy_for_the_wall_begins_after_what_has_happened() {
     let mut record = ScheduleRecord::saved(schedule, second(AUTUMN));
     let now = second(AUTUMN + 5 * 3_600 + 1_800);
     let firing = record.firing(now, now).unwrap();
-    assert_eq!(record.fired(firing, 0), [now]);
+    assert_eq!(record.fired(firing, 0), [Happening { nominal: now, missed: 0 }]);
     let both = record.definition.cadence.clone().wall_overlap(WallOverlap::Both).unwrap();
     let definition = NewSchedule { cadence: both, ..record.definition.clone() };
     assert_eq!(record.redefine(definition, now), Saved::Updated);
@@ -417,4 +417,51 @@ fn delays_that_make_no_sense_are_refused() {
     let delay = NewSchedule { cadence: Cadence::Delay(Duration::from_secs(5)), ..longest };
     assert!(refused(delay.clone()).contains("5s after the last"));
     NewSchedule { spread: Duration::ZERO, ..delay }.check().unwrap();
+}
+
+/// Whatever the reason: nobody was there, another one was alive, or the one that was owed was overtaken.
+#[test]
+fn the_next_occurrence_is_told_how_many_came_to_nothing() {
+    let step = |record: &mut ScheduleRecord, now: i64, living| {
+        let firing = record.firing(second(now), second(now)).expect("it is time");
+        record.fired(firing, living).iter().map(|it| (it.nominal, it.missed)).collect::<Vec<_>>()
+    };
+    let mut once = every(10, Missed::once());
+    assert_eq!(step(&mut once, 10, 0), [(second(10), 0)]);
+    assert_eq!(step(&mut once, 57, 0), [(second(50), 3)]);
+    assert_eq!(step(&mut once, 60, 0), [(second(60), 0)]);
+    let mut few = every(10, Missed::all(2));
+    few.definition.overlap = Overlap::Allow;
+    assert_eq!(step(&mut few, 57, 0), [(second(40), 3), (second(50), 0)]);
+    let mut skip = every(10, Missed::skip());
+    skip.definition.overlap = Overlap::Skip;
+    assert_eq!(step(&mut skip, 57, 0), []);
+    assert_eq!((step(&mut skip, 60, 1), skip.missed), (vec![], 6), "five, and one that was skipped");
+    assert_eq!((step(&mut skip, 70, 0), skip.missed), (vec![(second(70), 6)], 0));
+
+    let mut wait = every(10, Missed::all(9));
+    assert_eq!(step(&mut wait, 30, 0), [(second(10), 0)]);
+    assert_eq!((wait.owed, wait.missed), (Some(second(30)), 1));
+    assert_eq!(step(&mut wait, 40, 1), []);
+    assert_eq!((wait.owed, wait.missed), (Some(second(40)), 2));
+    let owed = wait.next_after_end(second(41)).unwrap();
+    assert_eq!((owed.nominal, owed.missed, wait.missed), (second(40), 2, 0));
+    assert_eq!(step(&mut wait, 50, 1), []);
+    wait.pause("why".to_owned(), second(51));
+    wait.resume(0, second(85));
+    assert_eq!(step(&mut wait, 85, 0), [(second(60), 1)], "the one that was owed and forgotten");
+    let mut replace = every(10, Missed::all(9));
+    replace.definition.overlap = Overlap::Replace;
+    assert_eq!(step(&mut replace, 30, 0), [(second(30), 2)]);
+
+    let delay = NewSchedule::new("s", Cadence::Delay(Duration::from_secs(10)), NewJob::new("k", "{}"));
+    let mut delay = ScheduleRecord::saved(NewSchedule { missed: Missed::skip(), ..delay }, second(0));
+    assert_eq!((step(&mut delay, 20, 0), delay.missed), (vec![], 1));
+    assert_eq!(step(&mut delay, 30, 0), [(second(30), 1)]);
+
+    let mut nine = cron("0 9 * * *", "UTC", Missed::once());
+    let day = 86_400;
+    assert_eq!(step(&mut nine, 10 * day, 0), [(second(9 * day + 9 * 3_600), 9)]);
+    let mut seconds = cron("* * * * * *", "UTC", Missed::skip());
+    assert_eq!(step(&mut seconds, 999_999_999, 0).first().unwrap().1, 1_000, "by 4 no more are counted");
 }

@@ -106,11 +106,13 @@ fn two_nodes_share_a_schedule_and_no_occurrence_happens_twice() {
     bench.store.verify();
 }
 
+type Policy = fn(ScheduleBuilder<'_>) -> ScheduleBuilder<'_>;
+
 /// What happens in Berlin within a day from noon on, so many days after the year 2000 began: which schedule, when, and as
 /// which occurrence.
 fn a_day_in_berlin<const N: usize>(
     days: u32,
-    policies: [(&str, fn(ScheduleBuilder<'_>) -> ScheduleBuilder<'_>); N],
+    policies: [(&str, Policy); N],
 ) -> Vec<(String, String, String)> {
     let bench = Bench::new();
     bench.clock.jump(days * 24 * HOUR + 12 * HOUR);

@@ -31,7 +31,7 @@ use crate::job::{
     Due, Failure, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict, StoreId, UniqueKey, check_name,
 };
 use crate::journal::JobLog;
-use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
+use crate::schedule::{Firing, Happening, NewSchedule, ScheduleRecord};
 use crate::tally::{ErrorTally, RunTally};
 use crate::time::{SystemTimeSource, TimeSource, Timestamp};
 use crate::transfer::{Cargo, Imported};
@@ -255,12 +255,12 @@ impl Store for MemoryStore {
             ScheduleChange::Resume => record.resume(living, now),
             ScheduleChange::Trigger => {
                 let record = record.clone();
-                state.occur(&record, now, now, now);
+                state.occur(&record, Happening::asked_for(now), now, now);
             }
             ScheduleChange::Backfill(times) => {
                 let record = record.clone();
                 for nominal in times {
-                    state.occur(&record, nominal, now, now);
+                    state.occur(&record, Happening::asked_for(nominal), now, now);
                 }
             }
             ScheduleChange::Remove => {

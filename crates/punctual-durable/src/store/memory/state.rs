@@ -9,7 +9,7 @@ use crate::job::{
 };
 use crate::journal::{JobLog, LogLine, Update};
 use crate::lane::{Lane, share};
-use crate::schedule::{Firing, ScheduleRecord};
+use crate::schedule::{Firing, Happening, ScheduleRecord};
 use crate::store::{Enqueued, Next, QueueRecord, Recorded, Report, Ticket, follow_ups, refusal, settle};
 use crate::tally::{Ending, ErrorTally, RunTally, Tallies};
 use crate::time::Timestamp;
@@ -123,14 +123,15 @@ impl State {
     pub(super) fn occur(
         &mut self,
         record: &ScheduleRecord,
-        nominal: Timestamp,
+        it: Happening,
         due: Timestamp,
         now: Timestamp,
     ) -> Ticket {
         self.last_id += 1;
         let job = record.definition.job.clone().due(Due::At(due));
         let mut job = JobRecord::accepted(JobId::from_i64(self.last_id), job, now);
-        job.series = Some((record.definition.name.clone(), nominal));
+        job.series = Some((record.definition.name.clone(), it.nominal));
+        job.missed = it.missed;
         self.queues.entry(job.queue.clone()).or_insert_with(|| plain_queue(&job.queue));
         let ticket = ticket_of(&job);
         self.put(job);
@@ -146,9 +147,9 @@ impl State {
             return;
         }
         let owed = record.next_after_end(now);
-        if let Some(nominal) = owed {
+        if let Some(owed) = owed {
             let record = record.clone();
-            self.occur(&record, nominal, record.due(nominal).max(now), now);
+            self.occur(&record, owed, record.due(owed.nominal).max(now), now);
         }
     }
 
@@ -163,7 +164,7 @@ impl State {
         let living = self.living(&firing.name);
         let happening = record.fired(firing, living);
         self.schedules.insert(record.definition.name.clone(), record.clone());
-        happening.into_iter().map(|nominal| self.occur(&record, nominal, record.due(nominal), now)).collect()
+        happening.into_iter().map(|it| self.occur(&record, it, record.due(it.nominal), now)).collect()
     }
 
     /// Cancels the occurrences of a schedule that wait, and asks for those that are claimed. The schedule does not go on

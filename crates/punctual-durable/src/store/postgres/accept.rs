@@ -3,15 +3,16 @@
 use postgres::Row;
 use postgres::types::ToSql;
 
-use super::rows::{chain_text, lane_number, micros, on_lost_number, policy_number};
+use super::rows::{chain_text, lane_number, micros, on_lost_number, policy_number, some_count};
 use super::session::{Answer, Session};
 use crate::job::{Due, JobId, NewJob};
 use crate::lane::Lane;
+use crate::schedule::Happening;
 use crate::store::{Enqueued, Ticket};
 use crate::time::Timestamp;
 
 pub(super) const ACCEPT: &str = "SELECT id, how, version, due FROM punctual.accept($1, $2, $3, $4, $5, $6, $7, $8, $9, \
-     $10, $11, $12, $13, $14, $15, $16, $17, $18)";
+     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 
 /// For jobs without keys, with who rings.
 const ACCEPT_AND_RING: &str = "CALL punctual.accept_and_ring($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
@@ -41,14 +42,15 @@ pub(super) struct Columns<'a> {
     nominals: Option<Vec<Option<i64>>>,
     parents: Option<Vec<Option<i64>>>,
     follows: Option<Vec<Option<String>>>,
+    missed: Option<Vec<Option<i64>>>,
     lanes: Vec<Lane>,
 }
 
 /// Where a job comes from.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Origin<'a> {
-    /// The schedule and the nominal time, if it is an occurrence.
-    pub(super) series: Option<(&'a str, Timestamp)>,
+    /// The schedule and which occurrence of it, if it is one.
+    pub(super) series: Option<(&'a str, Happening)>,
     /// The job that it follows.
     pub(super) parent: Option<JobId>,
 }
@@ -75,7 +77,10 @@ impl<'a> Columns<'a> {
         columns.timeouts = some(timeouts);
         columns.series = some(origins.iter().map(|origin| origin.series.map(|(name, _)| name)).collect());
         columns.nominals =
-            some(origins.iter().map(|origin| origin.series.map(|(_, at)| at.as_micros())).collect());
+            some(origins.iter().map(|origin| origin.series.map(|(_, it)| it.nominal.as_micros())).collect());
+        columns.missed = some(
+            origins.iter().map(|origin| some_count(origin.series.map_or(0, |(_, it)| it.missed))).collect(),
+        );
         columns.parents = some(origins.iter().map(|origin| origin.parent.map(JobId::as_i64)).collect());
         columns.follows = some(follows);
         columns.uniqs = some(wanted.iter().map(|unique| unique.map(|unique| unique.key.as_str())).collect());
@@ -125,7 +130,7 @@ impl<'a> Columns<'a> {
     }
 
     /// For `ACCEPT`.
-    pub(super) fn params<'b>(&'b self, moment: &'b Option<i64>) -> [&'b (dyn ToSql + Sync); 18] {
+    pub(super) fn params<'b>(&'b self, moment: &'b Option<i64>) -> [&'b (dyn ToSql + Sync); 19] {
         [
             moment,
             &self.queues,
@@ -145,6 +150,7 @@ impl<'a> Columns<'a> {
             &self.nominals,
             &self.parents,
             &self.follows,
+            &self.missed,
         ]
     }
 

@@ -52,7 +52,7 @@ WITH start AS MATERIALIZED (
         attempt = least(j.attempt, 2147483646) + 1, version = punctual.next(j.version)
     FROM free f WHERE j.ctid = f.tid
     RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, j.on_lost, j.timeout,
-        j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series, j.nominal, j.parent, j.follow,
+        j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series, j.nominal, j.parent, j.follow, j.missed,
         f.queue, f.kind, f.lane
 ), noted AS (
     UPDATE punctual.node n SET held = $5 || (SELECT array_agg(t.id) FROM taken t)

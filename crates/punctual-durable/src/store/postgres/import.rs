@@ -1,7 +1,7 @@
 //! Jobs that come from another store.
 
 use super::follow::{self, moment};
-use super::rows::{chain_text, count, lane_number, micros, on_lost_number, state_number};
+use super::rows::{chain_text, count, lane_number, micros, on_lost_number, some_count, state_number};
 use super::session::{Answer, Session};
 use super::{journal, series};
 use crate::error::Error;
@@ -78,13 +78,13 @@ fn insert(session: &mut Session, job: &JobRecord) -> Answer<JobId> {
         .get(0);
     let sql = if job.state.is_over() {
         "INSERT INTO punctual.past (id, line, state, due, version, attempt, crashes, max_attempts, max_crashes, on_lost, \
-         timeout, uniq, created, fence, claimed, finished, note, series, nominal, follow, payload) \
+         timeout, uniq, created, fence, claimed, finished, note, series, nominal, follow, payload, missed) \
          VALUES (nextval('punctual.job_id'), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, \
-         coalesce($15::bigint, 0), $16, $17, $18, $19, $20) RETURNING id"
+         coalesce($15::bigint, 0), $16, $17, $18, $19, $20, $21) RETURNING id"
     } else {
         "INSERT INTO punctual.job (late, traces, line, state, due, version, attempt, crashes, max_attempts, max_crashes, on_lost, \
-         timeout, uniq, created, fence, claimed, note, series, nominal, follow, payload) \
-         SELECT true, true, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $18, $19, $20 \
+         timeout, uniq, created, fence, claimed, note, series, nominal, follow, payload, missed) \
+         SELECT true, true, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $18, $19, $20, $21 \
          WHERE $15::bigint IS NULL RETURNING id"
     };
     let micros_of = |instant: Option<Timestamp>| instant.map(Timestamp::as_micros);
@@ -112,6 +112,7 @@ fn insert(session: &mut Session, job: &JobRecord) -> Answer<JobId> {
             &job.series.as_ref().map(|(_, nominal)| nominal.as_micros()),
             &chain_text(&job.then),
             &job.payload.as_deref().map(str::as_bytes),
+            &some_count(job.missed),
         ],
     )?;
     // Fences go on from there. Well beyond: what is drawn between a look at the sequence and its setting must be less, or it

@@ -97,9 +97,10 @@ pub(super) fn retry(session: &mut Session, id: JobId, due: Due, given: Option<i6
         // One that takes the key at this moment is waited for; then it is a conflict, too.
         let sql = "WITH gone AS (DELETE FROM punctual.past WHERE id = $1 RETURNING *) \
                    INSERT INTO punctual.job (id, due, late, line, on_lost, version, fence, owner, claimed, created, \
-                   max_attempts, max_crashes, timeout, nominal, parent, uniq, series, follow, note, payload, traces) \
+                   max_attempts, max_crashes, timeout, nominal, missed, parent, uniq, series, follow, note, payload, \
+                   traces) \
                    SELECT id, $2, $3, line, on_lost, punctual.next(version), fence, owner, claimed, created, max_attempts, max_crashes, timeout, \
-                   nominal, parent, uniq, series, follow, note, payload, true FROM gone RETURNING version";
+                   nominal, missed, parent, uniq, series, follow, note, payload, true FROM gone RETURNING version";
         job.version = session.one(sql, &[&id.as_i64(), &job.due.as_micros(), &(job.due < now)])?.get(0);
         Ok(Moved::Waiting(rows::ticket(&job)))
     })

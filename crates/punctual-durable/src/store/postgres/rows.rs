@@ -19,7 +19,7 @@ macro_rules! living {
         "j.id, l.queue, l.kind, l.lane, j.state, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, \
          j.on_lost, j.timeout, j.uniq, j.created, j.owner, j.fence, j.claimed, j.cancel, NULL::bigint AS finished, j.note, \
          j.payload, j.series, j.nominal, j.parent, j.follow, \
-         j.state = 1 AND j.complete IS NOT DISTINCT FROM j.fence AS completed, j.asked"
+         j.state = 1 AND j.complete IS NOT DISTINCT FROM j.fence AS completed, j.asked, j.missed"
     };
 }
 
@@ -29,7 +29,7 @@ macro_rules! over {
         "p.id, l.queue, l.kind, l.lane, p.state, p.due, p.version, p.attempt, p.crashes, p.max_attempts, p.max_crashes, \
          p.on_lost, p.timeout, p.uniq, p.created, p.owner, p.fence, p.claimed, false AS cancel, p.finished, p.note, \
          p.payload, p.series, p.nominal, p.parent, p.follow, false AS completed, \
-         NULL::text AS asked"
+         NULL::text AS asked, p.missed"
     };
 }
 
@@ -89,6 +89,15 @@ pub(super) fn count(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
+/// A count as it is stored where it is mostly nothing.
+pub(super) fn some_count(number: u64) -> Option<i64> {
+    (number > 0).then(|| i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn missed(number: Option<i64>) -> u64 {
+    number.unwrap_or(0).max(0).cast_unsigned()
+}
+
 fn small(number: i64) -> u32 {
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)
 }
@@ -129,6 +138,7 @@ pub(super) fn read(row: &Row) -> JobRecord {
         then: chain(row.get(25)),
         completed: row.get(26),
         asked: chain(row.get(27)),
+        missed: missed(row.get(28)),
     }
 }
 
@@ -181,6 +191,7 @@ pub(super) fn read_claimed(row: &Row, id: i64, node: NodeId, lows: &Lows) -> Opt
         series: row.get::<_, Option<String>>(17).zip(instant(row.get(18))),
         parent: row.get::<_, Option<i64>>(19).map(JobId::from_i64),
         then: chain(row.get(20)),
+        missed: missed(row.get(21)),
     })
 }
 

@@ -16,13 +16,13 @@ use super::rows::text;
 use super::session::{Answer, Session};
 use crate::error::Error;
 use crate::job::{Due, JobRecord, JobState, NewJob};
-use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
+use crate::schedule::{Firing, Happening, NewSchedule, ScheduleRecord};
 use crate::store::{Enqueued, Saved, ScheduleChange, Ticket};
 use crate::time::Timestamp;
 
 macro_rules! columns {
     () => {
-        "SELECT definition, next, last, owed, version, paused_at, paused_for, failures FROM punctual.schedule"
+        "SELECT definition, next, last, owed, version, paused_at, paused_for, failures, missed FROM punctual.schedule"
     };
 }
 
@@ -40,6 +40,7 @@ fn read(row: &Row) -> Option<ScheduleRecord> {
         version: row.get(4),
         paused: instant(5).map(|since| (since, reason)),
         failures: u32::try_from(row.get::<_, i64>(7).max(0)).unwrap_or(u32::MAX),
+        missed: row.get::<_, i64>(8).max(0).cast_unsigned(),
     })
 }
 
@@ -79,10 +80,10 @@ fn lock_one(session: &mut Session, name: &str) -> Answer<Option<ScheduleRecord>>
 
 pub(super) fn put(session: &mut Session, record: &ScheduleRecord) -> Answer<()> {
     let sql = "INSERT INTO punctual.schedule (name, kind, definition, next, last, owed, version, paused_at, paused_for, \
-               failures) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, \
+               failures, missed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, \
                definition = excluded.definition, next = excluded.next, last = excluded.last, owed = excluded.owed, \
                version = excluded.version, paused_at = excluded.paused_at, paused_for = excluded.paused_for, \
-               failures = excluded.failures";
+               failures = excluded.failures, missed = excluded.missed";
     let definition = serde_json::to_string(&record.definition).map_err(|error| {
         Error::invalid("the definition of a schedule cannot be written").with_source(error)
     })?;
@@ -92,8 +93,12 @@ pub(super) fn put(session: &mut Session, record: &ScheduleRecord) -> Answer<()> 
     let (next, last, owed) = (micros(record.next), micros(record.last), micros(record.owed));
     let (name, kind) = (&record.definition.name, &record.definition.job.kind);
     let (version, failures) = (record.version, i64::from(record.failures));
+    let missed = i64::try_from(record.missed).unwrap_or(i64::MAX);
     session
-        .query(sql, &[name, kind, &definition, &next, &last, &owed, &version, &since, &reason, &failures])
+        .query(
+            sql,
+            &[name, kind, &definition, &next, &last, &owed, &version, &since, &reason, &failures, &missed],
+        )
         .map(drop)
 }
 
@@ -104,17 +109,17 @@ fn living(session: &mut Session, names: &[&str]) -> Answer<HashMap<String, usize
     Ok(rows.iter().map(|row| (row.get(0), usize::try_from(row.get::<_, i64>(1)).unwrap_or(0))).collect())
 }
 
-/// An occurrence to be: of which schedule, its nominal time, and when it is due.
+/// An occurrence to be: of which schedule, which one, and its job.
 struct Occurrence {
     schedule: String,
-    nominal: Timestamp,
+    it: Happening,
     job: NewJob,
 }
 
 impl Occurrence {
-    fn of(record: &ScheduleRecord, nominal: Timestamp, due: Timestamp) -> Self {
+    fn of(record: &ScheduleRecord, it: Happening, due: Timestamp) -> Self {
         let job = record.definition.job.clone().due(Due::At(due));
-        Self { schedule: record.definition.name.clone(), nominal, job }
+        Self { schedule: record.definition.name.clone(), it, job }
     }
 }
 
@@ -125,7 +130,7 @@ fn occur(session: &mut Session, occurrences: &[Occurrence], now: Timestamp) -> A
     }
     let jobs = occurrences
         .iter()
-        .map(|one| (&one.job, Origin { series: Some((one.schedule.as_str(), one.nominal)), parent: None }));
+        .map(|one| (&one.job, Origin { series: Some((one.schedule.as_str(), one.it)), parent: None }));
     let accepted = Columns::with_origin(jobs).accept(session, Some(now.as_micros()))?;
     let ticket = |accepted| match accepted {
         Enqueued::New(ticket) | Enqueued::Replaced(ticket) => Some(ticket),
@@ -172,12 +177,15 @@ pub(super) fn set(
                 record.resume(living, now);
             }
             ScheduleChange::Backfill(times) => {
-                let occurrences: Vec<Occurrence> =
-                    times.iter().map(|nominal| Occurrence::of(&record, *nominal, now)).collect();
+                let occurrences: Vec<Occurrence> = times
+                    .iter()
+                    .map(|nominal| Occurrence::of(&record, Happening::asked_for(*nominal), now))
+                    .collect();
                 return occur(session, &occurrences, now).map(|_| true);
             }
             ScheduleChange::Trigger | ScheduleChange::Remove => {
-                return occur(session, &[Occurrence::of(&record, now, now)], now).map(|_| true);
+                return occur(session, &[Occurrence::of(&record, Happening::asked_for(now), now)], now)
+                    .map(|_| true);
             }
         }
         put(session, &record)?;
@@ -224,7 +232,7 @@ pub(super) fn fire(session: &mut Session, firings: &[Firing], given: Option<i64>
             }
             let happening = record.fired(firing.clone(), *alive);
             *alive += happening.len();
-            let occurrence = |nominal| Occurrence::of(record, nominal, record.due(nominal));
+            let occurrence = |it: Happening| Occurrence::of(record, it, record.due(it.nominal));
             occurrences.extend(happening.into_iter().map(occurrence));
             changed.insert(firing.name.clone());
         }
@@ -277,11 +285,11 @@ pub(super) fn after_occurrences(
         let endings = over.get(name).map_or(&[][..], Vec::as_slice);
         let before = record.version;
         endings.iter().for_each(|how| record.ended(*how, now));
-        let nominal = if is_last { record.next_after_end(now) } else { None };
+        let next = if is_last { record.next_after_end(now) } else { None };
         if record.version != before {
             put(session, &record)?;
         }
-        owed.extend(nominal.map(|nominal| Occurrence::of(&record, nominal, record.due(nominal).max(now))));
+        owed.extend(next.map(|it| Occurrence::of(&record, it, record.due(it.nominal).max(now))));
     }
     occur(session, &owed, now).map(drop)
 }

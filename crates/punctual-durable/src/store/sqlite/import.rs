@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::Sql;
-use super::rows::{self, micros, on_lost_number, state_number};
+use super::rows::{self, micros, on_lost_number, some_count, state_number};
 use super::writes::Write;
 use crate::error::{Error, Result};
 use crate::job::{Failure, JobId, JobRecord, NewJob};
@@ -85,8 +85,9 @@ impl Write<'_> {
         let micros_of = |instant: Option<Timestamp>| instant.map(Timestamp::as_micros);
         let sql = "INSERT INTO punctual_job (line, state, due, version, attempt, crashes, max_attempts, max_crashes, \
                    on_lost, timeout, uniq, created, fence, claimed, cancel, finished, note, series, nominal, follow, \
-                   payload) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 0, ?15, ?16, ?17, ?18, ?19, ?20)";
+                   payload, missed) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 0, ?15, ?16, ?17, ?18, ?19, ?20, \
+                   ?21)";
         self.connection.prepare_cached(sql)?.execute(params![
             self.line(&place)?,
             state_number(job.state),
@@ -108,6 +109,7 @@ impl Write<'_> {
             job.series.as_ref().map(|(_, nominal)| nominal.as_micros()),
             rows::chain_text(&job.then)?,
             job.payload,
+            some_count(job.missed),
         ])?;
         let id = JobId::from_i64(self.connection.last_insert_rowid());
         let sql = "UPDATE punctual_meta SET value = max(value, ?1) WHERE name = 'fence'";

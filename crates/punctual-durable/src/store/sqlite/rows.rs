@@ -19,7 +19,7 @@ macro_rules! columns {
     () => {
         "j.id, l.queue, l.kind, l.lane, j.state, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, \
          j.on_lost, j.timeout, j.uniq, j.created, j.owner, j.fence, j.claimed, j.cancel, j.finished, j.note, j.payload, \
-         j.series, j.nominal, j.parent, j.follow, j.state = 1 AND j.complete IS j.fence, j.asked"
+         j.series, j.nominal, j.parent, j.follow, j.state = 1 AND j.complete IS j.fence, j.asked, j.missed"
     };
 }
 
@@ -52,6 +52,16 @@ pub(super) fn on_lost_number(on_lost: OnLost) -> i64 {
         OnLost::Rerun => 0,
         OnLost::Fail => 1,
     }
+}
+
+/// A count as it is stored.
+pub(super) fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A count as it is stored where it is mostly nothing.
+pub(super) fn some_count(number: u64) -> Option<i64> {
+    (number > 0).then(|| count(number))
 }
 
 pub(super) fn micros(duration: Duration) -> i64 {
@@ -91,6 +101,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
         then: text(row.get_ref(25)?).map(chain).unwrap_or_default(),
         completed: int(row, 26)? != 0,
         asked: text(row.get_ref(27)?).map(chain).unwrap_or_default(),
+        missed: int(row, 28)?.max(0).cast_unsigned(),
     })
 }
 
@@ -165,7 +176,7 @@ pub(super) fn find_in_line(
 ) -> rusqlite::Result<Option<JobRecord>> {
     const SQL: &str = "SELECT id, ?2, ?3, ?4, state, due, version, attempt, crashes, max_attempts, max_crashes, \
         on_lost, timeout, uniq, created, owner, fence, claimed, cancel, finished, note, payload, series, nominal, \
-        parent, follow, 0, NULL FROM punctual_job WHERE id = ?1";
+        parent, follow, 0, NULL, missed FROM punctual_job WHERE id = ?1";
     let lane = i64::try_from(line.lane.index()).unwrap_or(0);
     let values = params![id.as_i64(), line.queue, line.kind, lane];
     connection.prepare_cached(SQL)?.query_row(values, read).optional()

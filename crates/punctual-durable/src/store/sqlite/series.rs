@@ -3,15 +3,15 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sql;
-use super::rows::{int, maybe_instant, small, text, ticket_of_new};
+use super::rows::{count, int, maybe_instant, small, text, ticket_of_new};
 use super::writes::{Origin, Write};
 use crate::error::Result;
 use crate::job::{Due, JobState};
-use crate::schedule::{Firing, NewSchedule, ScheduleRecord};
+use crate::schedule::{Firing, Happening, NewSchedule, ScheduleRecord};
 use crate::store::{Saved, ScheduleChange, Ticket};
 use crate::time::Timestamp;
 
-const COLUMNS: &str = "definition, next, last, owed, version, paused_at, paused_for, failures";
+const COLUMNS: &str = "definition, next, last, owed, version, paused_at, paused_for, failures, missed";
 
 /// A definition that cannot be read is of a later version, or damaged: it is left alone, and the others go on. Whoever
 /// wants to change that very one is told.
@@ -28,6 +28,7 @@ fn read(row: &Row<'_>) -> Sql<Option<ScheduleRecord>> {
         version: int(row, 4)?,
         paused: instant(5)?.map(|since| (since, reason)),
         failures: small(int(row, 7)?),
+        missed: int(row, 8)?.max(0).cast_unsigned(),
     }))
 }
 
@@ -69,7 +70,7 @@ impl Write<'_> {
 
     pub(super) fn put_schedule(&self, record: &ScheduleRecord) -> Sql<()> {
         let sql = "INSERT OR REPLACE INTO punctual_schedule (name, kind, definition, next, last, owed, version, \
-                   paused_at, paused_for, failures) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+                   paused_at, paused_for, failures, missed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
         let definition = serde_json::to_string(&record.definition)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         let micros = |instant: Option<Timestamp>| instant.map(Timestamp::as_micros);
@@ -86,6 +87,7 @@ impl Write<'_> {
             since,
             reason,
             record.failures,
+            count(record.missed),
         ])?;
         Ok(())
     }
@@ -98,10 +100,9 @@ impl Write<'_> {
     }
 
     /// Makes an occurrence an ordinary job.
-    fn occur(&self, record: &ScheduleRecord, nominal: Timestamp, due: Timestamp) -> Sql<Ticket> {
+    fn occur(&self, record: &ScheduleRecord, it: Happening, due: Timestamp) -> Sql<Ticket> {
         let job = record.definition.job.clone().due(Due::At(due));
-        let id =
-            self.insert(&job, Origin { series: Some((&record.definition.name, nominal)), parent: None })?;
+        let id = self.insert(&job, Origin { series: Some((&record.definition.name, it)), parent: None })?;
         Ok(ticket_of_new(id, due, &job))
     }
 
@@ -130,12 +131,12 @@ impl Write<'_> {
                 ScheduleChange::Resume => record.resume(self.living(name)?, self.now),
                 ScheduleChange::Backfill(times) => {
                     for nominal in times {
-                        self.occur(&record, nominal, self.now)?;
+                        self.occur(&record, Happening::asked_for(nominal), self.now)?;
                     }
                     return Ok(true);
                 }
                 ScheduleChange::Trigger | ScheduleChange::Remove => {
-                    self.occur(&record, self.now, self.now)?;
+                    self.occur(&record, Happening::asked_for(self.now), self.now)?;
                     return Ok(true);
                 }
             }
@@ -163,7 +164,7 @@ impl Write<'_> {
         }
         let happening = record.fired(firing, self.living(&record.definition.name)?);
         self.put_schedule(&record)?;
-        happening.into_iter().map(|nominal| self.occur(&record, nominal, record.due(nominal))).collect()
+        happening.into_iter().map(|it| self.occur(&record, it, record.due(it.nominal))).collect()
     }
 
     /// Cancels the occurrences of a schedule that wait, and asks for those that are claimed. The schedule does not go on
@@ -188,8 +189,8 @@ impl Write<'_> {
         if record.version != before {
             self.put_schedule(&record)?;
         }
-        if let Some(nominal) = owed {
-            self.occur(&record, nominal, record.due(nominal).max(self.now))?;
+        if let Some(owed) = owed {
+            self.occur(&record, owed, record.due(owed.nominal).max(self.now))?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use super::{Sql, failed};
 use crate::error::{Error, Result};
 use crate::job::{Due, JobId, JobRecord, JobState, NewJob, NodeId, OnConflict};
 use crate::lane::share;
+use crate::schedule::Happening;
 use crate::store::{
     Cancelling, Enqueued, Exchange, Exchanged, Moved, Next, QueueChange, Recorded, Rescued, Ticket, Verdict,
     follow_ups, lost_together, settle,
@@ -28,8 +29,8 @@ pub(super) struct Write<'a> {
 /// Where a job comes from.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Origin<'a> {
-    /// The schedule and the nominal time, if it is an occurrence.
-    pub(super) series: Option<(&'a str, Timestamp)>,
+    /// The schedule and which occurrence of it, if it is one.
+    pub(super) series: Option<(&'a str, Happening)>,
     /// The job that it follows.
     pub(super) parent: Option<JobId>,
 }
@@ -76,8 +77,9 @@ impl Write<'_> {
         let line = self.line(job)?;
         let due = job.due.instant(self.now);
         let sql = "INSERT INTO punctual_job (line, state, due, version, attempt, crashes, max_attempts, max_crashes, \
-                   on_lost, timeout, uniq, created, fence, cancel, payload, series, nominal, parent, follow) \
-                   VALUES (?1, 0, ?2, 1, 0, 0, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10, ?11, ?12, ?13)";
+                   on_lost, timeout, uniq, created, fence, cancel, payload, series, nominal, parent, follow, \
+                   missed) \
+                   VALUES (?1, 0, ?2, 1, 0, 0, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10, ?11, ?12, ?13, ?14)";
         let limits = &job.limits;
         self.connection.prepare_cached(sql)?.execute(params![
             line,
@@ -90,9 +92,10 @@ impl Write<'_> {
             self.now.as_micros(),
             job.payload,
             origin.series.map(|(name, _)| name),
-            origin.series.map(|(_, nominal)| nominal.as_micros()),
+            origin.series.map(|(_, it)| it.nominal.as_micros()),
             origin.parent.map(JobId::as_i64),
             rows::chain_text(&job.then)?,
+            origin.series.and_then(|(_, it)| rows::some_count(it.missed)),
         ])?;
         Ok(JobId::from_i64(self.connection.last_insert_rowid()))
     }

@@ -58,6 +58,7 @@ CREATE TABLE punctual.job (
     max_crashes  bigint NOT NULL,
     timeout      bigint,
     nominal      bigint,                      -- its time in the schedule
+    missed       bigint,                      -- how many before it came to nothing, if any
     parent       bigint,
     uniq         text COLLATE "C",
     series       text COLLATE "C",            -- the schedule that it is an occurrence of
@@ -93,6 +94,7 @@ CREATE TABLE punctual.past (
     max_crashes  bigint NOT NULL,
     timeout      bigint,
     nominal      bigint,
+    missed       bigint,
     parent       bigint,
     uniq         text COLLATE "C",
     series       text COLLATE "C",
@@ -181,6 +183,7 @@ CREATE TABLE punctual.schedule (
     version    bigint NOT NULL,
     paused_at  bigint,
     paused_for bytea,
-    failures   bigint NOT NULL DEFAULT 0  -- in a row, where they are counted
+    failures   bigint NOT NULL DEFAULT 0, -- in a row, where they are counted
+    missed     bigint NOT NULL DEFAULT 0  -- since the last that happened
 );
 CREATE INDEX schedule_next ON punctual.schedule (next) WHERE paused_at IS NULL AND next IS NOT NULL;

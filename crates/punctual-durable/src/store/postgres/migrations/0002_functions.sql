@@ -36,7 +36,8 @@ END $$;
 CREATE FUNCTION punctual.accept(
     moment bigint, queues text[], kinds text[], lanes smallint[], places integer[], relative boolean[], dues bigint[],
     payloads bytea[], most_attempts bigint[], most_crashes bigint[], on_losts smallint[], timeouts bigint[],
-    uniqs text[], policies smallint[], serieses text[], nominals bigint[], parents bigint[], follows text[]
+    uniqs text[], policies smallint[], serieses text[], nominals bigint[], parents bigint[], follows text[],
+    misseds bigint[] DEFAULT NULL
 ) RETURNS TABLE (id bigint, how smallint, version bigint, due bigint) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -54,9 +55,9 @@ BEGIN
     IF uniqs IS NULL AND cardinality(places) = 1 THEN
         due := CASE WHEN relative[1] THEN punctual.later(at_moment, dues[1]) ELSE dues[1] END;
         INSERT INTO punctual.job (due, late, line, on_lost, created, max_attempts, max_crashes, timeout, nominal, parent,
-            series, follow, payload)
+            series, follow, payload, missed)
         VALUES (accept.due, NOT relative[1] AND accept.due < at_moment, lines[1], on_losts[1], at_moment, most_attempts[1], most_crashes[1],
-            timeouts[1], nominals[1], parents[1], serieses[1], follows[1], payloads[1])
+            timeouts[1], nominals[1], parents[1], serieses[1], follows[1], payloads[1], misseds[1])
         RETURNING job.id, 0, job.version INTO id, how, version;
         RETURN NEXT;
         RETURN;
@@ -64,20 +65,21 @@ BEGIN
     IF uniqs IS NULL THEN
         RETURN QUERY
         INSERT INTO punctual.job (due, late, line, on_lost, created, max_attempts, max_crashes, timeout, nominal, parent,
-            series, follow, payload)
+            series, follow, payload, missed)
         SELECT CASE WHEN n.relative THEN punctual.later(at_moment, n.due) ELSE n.due END,
-            NOT n.relative AND n.due < at_moment, lines[n.place], n.on_lost, at_moment, n.max_attempts, n.max_crashes, n.timeout, n.nominal, n.parent, n.series, n.follow, n.payload
+            NOT n.relative AND n.due < at_moment, lines[n.place], n.on_lost, at_moment, n.max_attempts, n.max_crashes, n.timeout, n.nominal, n.parent, n.series, n.follow, n.payload, n.missed
         FROM unnest(places, relative, dues, payloads, most_attempts, most_crashes, on_losts, timeouts, serieses,
-            nominals, parents, follows)
-            n (place, relative, due, payload, max_attempts, max_crashes, on_lost, timeout, series, nominal, parent, follow)
+            nominals, parents, follows, misseds)
+            n (place, relative, due, payload, max_attempts, max_crashes, on_lost, timeout, series, nominal, parent, follow,
+            missed)
         RETURNING job.id, 0::smallint, job.version, job.due;
         RETURN;
     END IF;
     FOR new IN
         SELECT * FROM unnest(places, relative, dues, payloads, most_attempts, most_crashes, on_losts, timeouts, uniqs,
-            policies, serieses, nominals, parents, follows)
+            policies, serieses, nominals, parents, follows, misseds)
             n (place, relative, due, payload, max_attempts, max_crashes, on_lost, timeout, uniq, policy, series, nominal,
-            parent, follow)
+            parent, follow, missed)
     LOOP
         due := CASE WHEN new.relative THEN punctual.later(at_moment, new.due) ELSE new.due END;
         LOOP
@@ -99,9 +101,9 @@ BEGIN
                 END IF;
             END IF;
             INSERT INTO punctual.job (due, late, line, on_lost, created, max_attempts, max_crashes, timeout, nominal,
-                parent, uniq, series, follow, payload)
+                parent, uniq, series, follow, payload, missed)
             VALUES (accept.due, accept.due < at_moment, lines[new.place], new.on_lost, at_moment, new.max_attempts, new.max_crashes, new.timeout,
-                new.nominal, new.parent, new.uniq, new.series, new.follow, new.payload)
+                new.nominal, new.parent, new.uniq, new.series, new.follow, new.payload, new.missed)
             ON CONFLICT (uniq) WHERE uniq IS NOT NULL DO NOTHING RETURNING job.id INTO id;
             IF FOUND THEN
                 how := 0;
@@ -204,10 +206,10 @@ BEGIN
             n.note AS new_note
     )
     INSERT INTO punctual.past (id, due, line, state, on_lost, version, attempt, crashes, fence, owner, claimed, created,
-        finished, max_attempts, max_crashes, timeout, nominal, parent, uniq, series, follow, note, payload)
+        finished, max_attempts, max_crashes, timeout, nominal, missed, parent, uniq, series, follow, note, payload)
     SELECT id, new_due, line, new_state, on_lost, punctual.next(version), new_attempt, new_crashes, fence,
         CASE WHEN forget_owner THEN NULL ELSE owner END, claimed, created, moment, max_attempts, max_crashes, timeout,
-        nominal, parent, uniq, series, CASE WHEN new_state = 2 THEN NULL ELSE follow END, coalesce(new_note, note),
+        nominal, missed, parent, uniq, series, CASE WHEN new_state = 2 THEN NULL ELSE follow END, coalesce(new_note, note),
         CASE WHEN new_state = 5 THEN payload END
     FROM gone;
 END $$;
@@ -375,7 +377,7 @@ CREATE FUNCTION punctual.exchange(
 ) RETURNS TABLE (
     id bigint, line integer, due bigint, version bigint, attempt integer, crashes integer, max_attempts bigint,
     max_crashes bigint, on_lost smallint, timeout bigint, uniq text, created bigint, fence bigint, claimed bigint,
-    cancel boolean, note bytea, payload bytea, series text, nominal bigint, parent bigint, follow text,
+    cancel boolean, note bytea, payload bytea, series text, nominal bigint, parent bigint, follow text, missed bigint,
     answers smallint[], lines integer[], firsts bigint[], queues text[], line_kinds text[],
     lanes smallint[], drained boolean, crowded boolean, began bigint, number bigint, pending bigint[], place text,
     held bigint[], now bigint
@@ -482,7 +484,7 @@ BEGIN
             FROM unnest(tids) WITH ORDINALITY c (tid, place) WHERE j.ctid = c.tid
             RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, j.on_lost,
                 j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series, j.nominal,
-                j.parent, j.follow, NULL::smallint[], NULL::integer[], NULL::bigint[], NULL::text[],
+                j.parent, j.follow, j.missed, NULL::smallint[], NULL::integer[], NULL::bigint[], NULL::text[],
                 NULL::text[], NULL::smallint[], NULL::boolean, NULL::boolean, NULL::bigint, NULL::bigint,
                 NULL::bigint[], NULL::text, NULL::bigint[], NULL::bigint;
         ELSE
@@ -531,7 +533,7 @@ BEGIN
                 FROM unnest(tids) WITH ORDINALITY c (tid, place) WHERE j.ctid = c.tid
                 RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes, j.on_lost,
                     j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series, j.nominal,
-                    j.parent, j.follow, NULL::smallint[], NULL::integer[], NULL::bigint[], NULL::text[],
+                    j.parent, j.follow, j.missed, NULL::smallint[], NULL::integer[], NULL::bigint[], NULL::text[],
                     NULL::text[], NULL::smallint[], NULL::boolean, NULL::boolean, NULL::bigint, NULL::bigint,
                     NULL::bigint[], NULL::text, NULL::bigint[], NULL::bigint;
                 IF limited THEN
@@ -595,7 +597,7 @@ BEGIN
                     FROM unnest(tids) WITH ORDINALITY c (tid, place) WHERE j.ctid = c.tid
                     RETURNING j.id, j.line, j.due, j.version, j.attempt, j.crashes, j.max_attempts, j.max_crashes,
                         j.on_lost, j.timeout, j.uniq, j.created, j.fence, j.claimed, j.cancel, j.note, j.payload, j.series,
-                        j.nominal, j.parent, j.follow, NULL::smallint[], NULL::integer[], NULL::bigint[],
+                        j.nominal, j.parent, j.follow, j.missed, NULL::smallint[], NULL::integer[], NULL::bigint[],
                         NULL::text[], NULL::text[], NULL::smallint[], NULL::boolean, NULL::boolean, NULL::bigint,
                         NULL::bigint, NULL::bigint[], NULL::text, NULL::bigint[], NULL::bigint;
                 END IF;

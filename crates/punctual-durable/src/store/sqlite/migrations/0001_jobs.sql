@@ -49,6 +49,7 @@ CREATE TABLE punctual_job (
     note         TEXT,
     series       TEXT,             -- the schedule that it is an occurrence of
     nominal      INTEGER,          -- and its time there
+    missed       INTEGER,          -- how many before it came to nothing, if any
     parent       INTEGER,          -- the job that it follows
     follow       TEXT,             -- what follows it: JSON
     asked        TEXT,             -- what its handler has completed it with: JSON
@@ -130,7 +131,8 @@ CREATE TABLE punctual_schedule (
     version    INTEGER NOT NULL,
     paused_at  INTEGER,
     paused_for TEXT,
-    failures   INTEGER NOT NULL DEFAULT 0  -- in a row, where they are counted
+    failures   INTEGER NOT NULL DEFAULT 0, -- in a row, where they are counted
+    missed     INTEGER NOT NULL DEFAULT 0  -- since the last that happened
 ) WITHOUT ROWID;
 
 CREATE INDEX punctual_schedule_next ON punctual_schedule (next) WHERE paused_at IS NULL AND next IS NOT NULL;
