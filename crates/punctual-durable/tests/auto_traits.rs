@@ -39,6 +39,7 @@ fn data_is_plain() {
     plain::<NewSchedule>();
     plain::<ScheduleRecord>();
     plain::<Firing>();
+    plain::<punctual_durable::Happening>();
     plain::<Ticket>();
     plain::<Exchange>();
     plain::<Exchanged>();

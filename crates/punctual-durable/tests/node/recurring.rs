@@ -4,7 +4,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use punctual::{Clock, Gap, WallOverlap};
-use punctual_durable::{Done, JobContext, Saved, ScheduleBuilder, Timestamp};
+use punctual_durable::{Done, Filter, JobContext, JobState, Overlap, Saved, ScheduleBuilder, Timestamp};
 
 use crate::bench::{Bench, HOUR, Mail, SECOND, mail};
 
@@ -104,6 +104,33 @@ fn two_nodes_share_a_schedule_and_no_occurrence_happens_twice() {
         node.shutdown(Duration::ZERO).unwrap();
     }
     bench.store.verify();
+}
+
+/// Not before, although a node fires ahead, and not with the next renewal of its lease, which is minutes away.
+#[test]
+fn a_handler_is_asked_to_stop_when_the_next_occurrence_comes() {
+    let bench = Bench::new();
+    let (sender, calls) = channel();
+    let clock = bench.clock.clone();
+    let handler = move |_: Mail, cx: &JobContext| {
+        let second = || clock.now().as_nanos() / 1_000_000_000;
+        let begun = second();
+        let slept = cx.sleep(25 * SECOND);
+        sender.send((begun, second()))?;
+        slept?;
+        Ok(Done)
+    };
+    let jobs = bench.jobs().handle("mail", handler).start().unwrap();
+    let replaced = jobs.schedule("s").every(10 * SECOND).overlap(Overlap::Replace).job(mail("a"));
+    replaced.save().unwrap();
+    bench.clock.advance(45 * SECOND);
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [(10, 20), (20, 30), (30, 40)]);
+    jobs.remove_schedule("s").unwrap();
+    bench.clock.advance(20 * SECOND);
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [(40, 65)], "nothing came after it");
+    let ended = |state| jobs.find(&Filter::new().state(state)).unwrap().len();
+    assert_eq!((ended(JobState::Cancelled), ended(JobState::Done)), (3, 1));
+    bench.end(jobs);
 }
 
 type Policy = fn(ScheduleBuilder<'_>) -> ScheduleBuilder<'_>;
