@@ -279,6 +279,11 @@ impl ScheduleRecord {
         times.into_iter().enumerate().filter_map(wanted).collect()
     }
 
+    /// Whether its times can be told here: the zone of a cron expression may be known on some machines only.
+    pub(crate) fn can_be_told(&self) -> bool {
+        !matches!(self.definition.cadence, Cadence::Cron { .. }) || self.definition.on_the_wall().is_some()
+    }
+
     /// From when on it is to be fired, by somebody who needs so much time for it.
     pub(crate) fn fire_from(&self, lead: Duration) -> Option<Timestamp> {
         let lead = if self.definition.overlap == Overlap::Replace { Duration::ZERO } else { lead };

@@ -6,7 +6,7 @@ use punctual::Tick;
 
 use super::{LEAD, MOST_TICKETS, MOST_TRIMMED, Node, Phase, TRIM_EVERY, TRIM_PAUSE, TRIM_RETRY};
 use crate::error::Result;
-use crate::schedule::Firing;
+use crate::schedule::{Firing, ScheduleRecord};
 use crate::store::Peek;
 
 impl Node {
@@ -16,7 +16,9 @@ impl Node {
         let until = from.after(self.settings.poll.saturating_mul(3));
         let peek = Peek::new(Arc::clone(&self.kinds), until, MOST_TICKETS).after(from);
         let peeked = self.store.peek(&peek)?;
-        let schedules = self.store.due_schedules(&self.kinds, until)?;
+        let mut schedules = self.store.due_schedules(&self.kinds, until)?;
+        // The others are for nodes that know their zone.
+        schedules.retain(ScheduleRecord::can_be_told);
         let store_now = self.store.now();
         let mut state = self.lock();
         let seen = peeked.tickets.len();

@@ -1,10 +1,12 @@
 //! Occurrences that are made up for.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::mpsc::channel;
+use std::time::{Duration, SystemTime};
 
+use punctual::ManualClock;
 use punctual_durable::{
-    Cadence, Client, Done, Filter, JobContext, Jobs, MemoryStore, Result, ScheduleRecord, Store,
+    Cadence, Client, Done, Filter, JobContext, Jobs, MemoryStore, Result, ScheduleRecord, Store, Timestamp,
 };
 
 use crate::bench::{Bench, HOUR, Mail, SECOND, mail};
@@ -64,17 +66,44 @@ struct Elsewhere {
 }
 
 impl Store for Elsewhere {
-    delegate! { now on_news tell_news enqueue cancel reschedule retry purge trim set_queue save_schedule set_schedule due_schedules fire job find failures log queues lines upcoming tallies errors check identity import leave renew peek exchange rescue }
+    delegate! { now on_news tell_news enqueue cancel reschedule retry purge trim set_queue save_schedule set_schedule fire job find failures log queues lines upcoming tallies errors check identity import leave renew peek exchange rescue }
 
     fn schedules(&self) -> Result<Vec<ScheduleRecord>> {
-        let mut records = self.store.schedules()?;
-        for record in &mut records {
-            if let Cadence::Cron { zone, .. } = &mut record.definition.cadence {
-                *zone = "Atlantis/Poseidonis".to_owned();
-            }
-        }
-        Ok(records)
+        self.store.schedules().map(elsewhere)
     }
+
+    fn due_schedules(&self, kinds: &[String], until: Timestamp) -> Result<Vec<ScheduleRecord>> {
+        self.store.due_schedules(kinds, until).map(elsewhere)
+    }
+}
+
+fn elsewhere(mut records: Vec<ScheduleRecord>) -> Vec<ScheduleRecord> {
+    for record in &mut records {
+        if let Cadence::Cron { zone, .. } = &mut record.definition.cadence {
+            *zone = "Atlantis/Poseidonis".to_owned();
+        }
+    }
+    records
+}
+
+/// It waits for a node that knows the zone. This one has nothing to do about it, and does nothing: it used to step again
+/// and again, without end.
+#[test]
+fn a_schedule_in_a_zone_that_is_gone_does_not_keep_a_node_busy() {
+    let clock = ManualClock::new();
+    let store = Arc::new(Elsewhere { store: MemoryStore::with_time(clock.clone()) });
+    let (sender, calls) = channel();
+    let handler = move |_: Mail, cx: &JobContext| {
+        sender.send(cx.series().unwrap().0.to_owned())?;
+        Ok(Done)
+    };
+    let jobs = Jobs::on(store).clock(clock.clone()).poll_interval(HOUR).lease(3 * HOUR);
+    let jobs = jobs.handle("mail", handler).start().unwrap();
+    jobs.schedule("daily").cron("0 9 * * *", "Europe/Berlin").unwrap().job(mail("a")).save().unwrap();
+    jobs.schedule("other").every(5 * HOUR).job(mail("a")).save().unwrap();
+    clock.advance(24 * HOUR);
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), ["other"; 4]);
+    assert_eq!(jobs.shutdown(Duration::ZERO).unwrap(), 0);
 }
 
 #[test]
