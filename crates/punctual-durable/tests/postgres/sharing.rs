@@ -380,7 +380,7 @@ fn the_last_two_occurrences_that_end_at_once_do_not_miss_each_other() {
 /// other for ever, and whichever comes first, one occurrence follows.
 #[test]
 fn an_occurrence_that_ends_while_it_is_replaced_is_followed_by_one() {
-    use punctual_durable::{Cadence, Filter, NewSchedule, Overlap, ScheduleChange};
+    use punctual_durable::{Cadence, NewSchedule, Overlap};
     let database = Database::new();
     let (store, hand) = (database.open(), Hand::new(&database));
     let mut schedule = NewSchedule::new("s", Cadence::Every(Duration::from_secs(3_600)), work());
@@ -410,6 +410,45 @@ fn an_occurrence_that_ends_while_it_is_replaced_is_followed_by_one() {
         let new = hand.sweep(1);
         hand.done(&new, 0);
     }
+}
+
+/// What comes after the firing has seen what there is, and before it has the schedule, is not locked: waiting for it might
+/// be waiting for ever.
+#[test]
+fn a_firing_stands_back_if_there_is_more_to_replace_than_it_has_seen() {
+    use punctual_durable::{Cadence, NewSchedule, Overlap};
+    let database = Database::new();
+    let store = database.open();
+    let mut schedule = NewSchedule::new("s", Cadence::Every(Duration::from_secs(3_600)), work());
+    schedule.overlap = Overlap::Replace;
+    store.save_schedule(schedule).unwrap();
+    let mut other = database.client();
+    other.batch_execute("UPDATE punctual.schedule SET next = punctual.clock() - 10000000").unwrap();
+    let now = store.now();
+    let seen = store.due_schedules(&kinds(), now).unwrap().remove(0);
+    let mut transaction = other.transaction().unwrap();
+    transaction.batch_execute("SELECT FROM punctual.schedule FOR UPDATE").unwrap();
+    let made = std::thread::scope(|scope| {
+        let fire = scope.spawn(|| store.fire(vec![seen.firing(now, now).unwrap()]).unwrap());
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                     AND wait_event_type = 'Lock' AND query LIKE '%FROM punctual.schedule%FOR UPDATE%'";
+        let mut sql = database.client();
+        while sql.query_one(waits, &[]).unwrap().get::<_, i64>(0) == 0 {
+            std::thread::yield_now();
+        }
+        let occurrence = "INSERT INTO punctual.job (due, line, on_lost, created, max_attempts, max_crashes, series, \
+                          nominal, payload) SELECT punctual.clock(), punctual.line_of('default', 'work', 1::smallint), \
+                          0, punctual.clock(), 1, 1, 's', punctual.clock(), '{}'";
+        transaction.batch_execute(occurrence).unwrap();
+        transaction.commit().unwrap();
+        fire.join().unwrap()
+    });
+    assert_eq!((made, store.schedules().unwrap().remove(0)), (vec![], seen.clone()), "nothing has happened");
+    let alive = store.find(&Filter::new()).unwrap();
+    assert_eq!(alive.iter().map(|job| job.state).collect::<Vec<_>>(), [JobState::Scheduled]);
+    // Seen again, it is replaced.
+    assert_eq!(store.fire(vec![seen.firing(now, now).unwrap()]).unwrap().len(), 1);
+    assert_eq!(store.job(alive[0].id).unwrap().unwrap().state, JobState::Cancelled);
 }
 
 /// An older program that declares its schedules at every start does not undo what a newer one has made of them.

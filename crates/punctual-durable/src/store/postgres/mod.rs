@@ -47,6 +47,7 @@ mod journal;
 mod low;
 mod nodes;
 mod pool;
+mod replace;
 mod rescue;
 mod rows;
 mod schema;

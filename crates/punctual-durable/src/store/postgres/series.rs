@@ -2,20 +2,18 @@
 //!
 //! The row of a schedule is locked before its living occurrences are counted, and whoever ends an occurrence locks it
 //! afterwards: of two that end the last two, the second sees that none is left.
-//!
-//! Jobs are locked before schedules, everywhere. So a firing that replaces others locks them first, and if there are more
-//! when it has the schedule (somebody has asked for one, or given a dead one another life), it leaves that schedule alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use postgres::Row;
 
 use super::accept::{Columns, Origin};
-use super::follow::{self, Moves, moment};
+use super::follow::moment;
+use super::replace::Rivals;
 use super::rows::text;
 use super::session::{Answer, Session};
 use crate::error::Error;
-use crate::job::{Due, JobRecord, JobState, NewJob};
+use crate::job::{Due, JobState, NewJob};
 use crate::schedule::{Firing, Happening, NewSchedule, ScheduleRecord};
 use crate::store::{Enqueued, Saved, ScheduleChange, Ticket};
 use crate::time::Timestamp;
@@ -200,7 +198,7 @@ pub(super) fn fire(session: &mut Session, firings: &[Firing], given: Option<i64>
     session.transaction(|session| {
         let now = moment(session, given)?;
         // Jobs are locked before schedules.
-        let replaced = lock_replaced(session, firings)?;
+        let mut rivals = Rivals::lock(session, firings)?;
         let names: BTreeSet<String> = firings.iter().map(|firing| firing.name.clone()).collect();
         let mut records: HashMap<String, ScheduleRecord> = (lock(session, &names)?.into_iter())
             .map(|record| (record.definition.name.clone(), record))
@@ -209,7 +207,6 @@ pub(super) fn fire(session: &mut Session, firings: &[Firing], given: Option<i64>
         let mut living = living(session, &names)?;
         let mut occurrences = Vec::new();
         let mut changed = BTreeSet::new();
-        let (mut moves, mut asked) = (Moves::default(), Vec::new());
         for firing in firings {
             let Some(record) = records.get_mut(&firing.name) else { continue };
             if record.version != firing.version || record.paused.is_some() {
@@ -217,18 +214,9 @@ pub(super) fn fire(session: &mut Session, firings: &[Firing], given: Option<i64>
             }
             let alive = living.entry(firing.name.clone()).or_default();
             if firing.replaces {
-                let rivals = replaced.get(firing.name.as_str()).map_or(&[][..], Vec::as_slice);
-                if rivals.len() != *alive {
-                    // Others have come before the schedule was locked. Whoever looks again, fires again.
-                    continue;
-                }
-                for job in rivals {
-                    match job.state {
-                        JobState::Claimed => asked.push(job.id.as_i64()),
-                        _ => moves.replace(job),
-                    }
-                }
-                *alive = asked_of(rivals);
+                // If others have come meanwhile: whoever looks again, fires again.
+                let Some(left) = rivals.give_way(&firing.name, *alive) else { continue };
+                *alive = left;
             }
             let happening = record.fired(firing.clone(), *alive);
             *alive += happening.len();
@@ -239,31 +227,9 @@ pub(super) fn fire(session: &mut Session, firings: &[Firing], given: Option<i64>
         for name in &changed {
             put(session, &records[name])?;
         }
-        if !asked.is_empty() {
-            session.query("UPDATE punctual.job SET cancel = true WHERE id = ANY ($1)", &[&asked])?;
-        }
-        moves.apply(session, now, false)?;
+        rivals.apply(session, now)?;
         occur(session, &occurrences, now)
     })
-}
-
-/// The occurrences that will be replaced, if it comes to that, by schedule; locked.
-fn lock_replaced(session: &mut Session, firings: &[Firing]) -> Answer<HashMap<String, Vec<JobRecord>>> {
-    let names: Vec<&str> =
-        firings.iter().filter(|firing| firing.replaces).map(|firing| firing.name.as_str()).collect();
-    let mut replaced: HashMap<String, Vec<JobRecord>> = HashMap::new();
-    if !names.is_empty() {
-        for job in follow::lock_occurrences(session, &names)? {
-            let schedule = job.series.as_ref().map(|(name, _)| name.clone()).unwrap_or_default();
-            replaced.entry(schedule).or_default().push(job);
-        }
-    }
-    Ok(replaced)
-}
-
-/// How many of them stay alive until their owners have heard of it.
-fn asked_of(rivals: &[JobRecord]) -> usize {
-    rivals.iter().filter(|job| job.state == JobState::Claimed).count()
 }
 
 /// Occurrences of these schedules are over, and this is how, in their order.
