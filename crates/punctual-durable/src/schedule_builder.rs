@@ -17,6 +17,18 @@ use crate::time::Timestamp;
 ///
 /// Saving the same again is a no-op, so programs declare their schedules whenever they start.
 ///
+/// | What if | is said with | by default |
+/// |---|---|---|
+/// | nobody was there | [`missed`](Self::missed) | the latest happens, late |
+/// | the last one is not over | [`overlap`](Self::overlap) | one waits for it |
+/// | they fail | [`on_failure`](Self::on_failure) | it goes on |
+/// | no wall shows the time | [`gap`](Self::gap) | the first instant that one does |
+/// | every wall shows it twice | [`wall_overlap`](Self::wall_overlap) | the first of both |
+/// | many come at once | [`spread`](Self::spread), [`jitter`](Self::jitter), `H` in a [cron expression](Self::cron) | they do |
+///
+/// All of it is stored with the schedule: every node does the same, and a handler can read
+/// [how many were missed](crate::JobContext::missed).
+///
 /// ```
 /// use punctual::ManualClock;
 /// use punctual_durable::{Done, JobContext, Jobs, MemoryStore};
