@@ -191,7 +191,8 @@ fn whole(delay: Duration) -> Duration {
 pub struct ScheduleRecord {
     /// What was saved.
     pub definition: NewSchedule,
-    /// The nominal time of the next occurrence, see [`due`](Self::due) for when its job is; `None` while a fixed delay waits for the last one to be over.
+    /// The nominal time of the next occurrence, see [`due`](Self::due) for when its job is; `None` while a fixed delay
+    /// waits for the last one to be over.
     pub next: Option<Timestamp>,
     /// The nominal time of the last occurrence that happened.
     pub last: Option<Timestamp>,
