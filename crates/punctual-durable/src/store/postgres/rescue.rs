@@ -39,7 +39,7 @@ macro_rules! dead {
 /// Whether others follow a job that is held, if it is lost.
 macro_rules! followed {
     () => {
-        "j.follow IS NOT NULL AND j.complete IS NOT DISTINCT FROM j.fence"
+        "(j.follow IS NOT NULL OR j.asked IS NOT NULL) AND j.complete IS NOT DISTINCT FROM j.fence"
     };
 }
 
