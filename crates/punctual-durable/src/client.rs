@@ -452,6 +452,8 @@ impl Client {
     /// ```
     /// # use punctual_durable::{Done, JobContext, Jobs};
     /// let jobs = Jobs::open("memory:")?.handle("mail", |_: u8, _: &JobContext| Ok(Done)).start()?;
+    /// // Once it has done something it is known.
+    /// jobs.outcome(jobs.enqueue(7_u8).send()?.id()).join()?;
     /// let nodes = jobs.nodes()?;
     /// assert_eq!((nodes.len(), nodes[0].alive), (1, true));
     /// assert_eq!(Some(nodes[0].id), jobs.node_id());
