@@ -124,6 +124,26 @@ fn a_heartbeat_costs_one_wake_up_a_beat() {
     finish(&pool);
 }
 
+/// Whoever takes a task wakes nobody to watch the next deadline: that has been watched already. (Of many the second is not
+/// always known: now and then somebody is woken.)
+#[test]
+fn deadlines_far_apart_cost_one_wake_up_each() {
+    let (pool, clock) = idle_pool(3);
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut hours: Vec<u32> = (1..=1000).collect();
+    random.shuffle(&mut hours);
+    for hour in hours {
+        drop(pool.schedule(hour * HOUR, || ()).unwrap());
+    }
+    clock.clock.advance(HOUR);
+    let before = clock.waits();
+    clock.clock.advance(999 * HOUR);
+    assert_eq!(pool.stats().completed, 1000);
+    let (timed, untimed) = clock.since(before);
+    assert!((999..1050).contains(&(timed + untimed)), "{timed} timed and {untimed} untimed waits");
+    finish(&pool);
+}
+
 /// Cancelling the task that is waited for wakes nobody; its deadline is found empty once.
 #[test]
 fn a_cancelled_task_wakes_nobody() {

@@ -453,6 +453,38 @@ impl<T> TimerQueue<T> {
         }
     }
 
+    /// When the entry behind the earliest is due, where that is at hand: for whoever wants to be there in time for it. It may be
+    /// too early, of one that has been cancelled, but not too late. `None` if there is none, or nobody knows without a search.
+    ///
+    /// ```
+    /// # use punctual_engine::{Tick, TimerQueue};
+    /// let mut queue = TimerQueue::new();
+    /// for nanos in [3, 1, 2] {
+    ///     queue.insert(Tick::from_nanos(nanos), 0, ());
+    /// }
+    /// assert_eq!(queue.second_deadline(), Some(Tick::from_nanos(2)));
+    /// ```
+    #[must_use]
+    pub fn second_deadline(&self) -> Option<Tick> {
+        let (first, ramp) = (self.front.last(), self.ramp.live > 0);
+        if self.is_on_ramp() {
+            let page = self.leaves.tenant(*self.ramp.pages.front()?);
+            let behind = match page.stamps.get(self.ramp.served + 1) {
+                Some(stamp) => Some(stamp.deadline),
+                None if self.ramp.live > 1 => return None,
+                None => None,
+            };
+            return behind.into_iter().chain(first.map(|stamp| stamp.deadline)).min();
+        }
+        let behind = match self.front.len().checked_sub(2) {
+            Some(at) => Some(self.front[at].deadline),
+            // What is in the leaves is in no order.
+            None if self.len() > self.front.len() + self.ramp.live => return None,
+            None => None,
+        };
+        behind.into_iter().chain(ramp.then(|| deadline(self.ramp.first))).min()
+    }
+
     /// The earliest stamp.
     #[inline]
     fn first(&self) -> Option<&Stamp> {

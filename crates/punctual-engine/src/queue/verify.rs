@@ -8,6 +8,7 @@ use super::ramp::RAMP;
 use super::sift::Stage;
 use super::slab::NONE;
 use super::stamp::{Order, Stamp};
+use crate::Tick;
 
 impl<T> TimerQueue<T> {
     /// Checks the whole queue, for tests.
@@ -24,6 +25,19 @@ impl<T> TimerQueue<T> {
         self.verify_ramp();
         let live = self.stamps().filter(|stamp| self.slab.is_live(stamp.key)).count();
         assert!(live == self.slab.len(), "{live} live stamps for {} entries", self.slab.len());
+        self.verify_second();
+    }
+
+    fn verify_second(&self) {
+        let (mut first, mut second) = (Tick::MAX, Tick::MAX);
+        for entry in self.iter() {
+            second = second.min(first.max(entry.deadline));
+            first = first.min(entry.deadline);
+        }
+        if let Some(known) = self.second_deadline() {
+            assert!(known <= second, "the second entry is due at {second:?}, before {known:?}");
+            assert!(known >= first, "the second entry is before the first");
+        }
     }
 
     fn verify_front(&self) {

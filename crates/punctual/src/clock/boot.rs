@@ -16,8 +16,8 @@ const LOOK: Duration = Duration::from_secs(60);
 /// A monotonic clock that counts the time during which the machine is suspended, unlike
 /// [`SystemClock`](crate::SystemClock); Linux only.
 ///
-/// With it "in ten minutes" means ten minutes for whoever sits before the machine. While anything waits for an instant one
-/// thread looks at it once a minute, so what came due during a suspension runs within a minute of its end.
+/// With it "in ten minutes" means ten minutes for whoever sits before the machine. While anything waits for instants one or two
+/// threads look once a minute, so what came due during a suspension runs within a minute of its end.
 ///
 /// ```
 /// use punctual::{BootClock, Executor};

@@ -20,7 +20,7 @@ use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue
 
 use super::control::with_turn;
 use super::inbox::{BATCH, Letter, MOST, ROOM};
-use super::leader::Waiting;
+use super::leader::{Post, Waiting};
 use super::priority::Priorities;
 use super::sizes::Sizes;
 use super::tally::Tally;
@@ -106,6 +106,7 @@ pub(crate) enum Step {
     Take(Fired<TaskRef>),
     /// `kept`: only because it is the last; its keep-alive begins when nothing is queued any more.
     Wait {
+        post: Post,
         until: Option<Tick>,
         kept: bool,
     },
@@ -371,8 +372,8 @@ impl Core {
         if expiry.is_some_and(|expiry| expiry <= now) {
             return Step::Leave;
         }
-        let lead = next.filter(|next| self.waiting.leads(*next));
-        Step::Wait { until: lead.into_iter().chain(expiry).min(), kept: self.keeps_the_last() }
+        let post = self.waiting.post(next, self.queue.second_deadline());
+        Step::Wait { post, until: post.until().into_iter().chain(expiry).min(), kept: self.keeps_the_last() }
     }
 
     /// When a worker that is idle since then may go.
@@ -393,14 +394,11 @@ impl Core {
     }
 
     /// Rule *wait* of the leader protocol; goes with [`Step::Wait`].
-    pub(crate) fn enlist(&mut self, parker: &Arc<Parker>) {
+    pub(crate) fn enlist(&mut self, parker: &Arc<Parker>, post: Post) {
         if self.keeps_the_last() {
             self.waiting.keep(parker);
         }
-        match self.queue.next_deadline() {
-            Some(next) if self.waiting.leads(next) => self.waiting.lead(parker, next),
-            _ => self.waiting.follow(parker),
-        }
+        self.waiting.take_post(parker, post);
     }
 
     /// Whether a worker that would wait has something better to do.

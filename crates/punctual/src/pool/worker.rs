@@ -141,8 +141,8 @@ impl Worker<'_> {
                     core = pool.core.lock_alone();
                     core.end_tending();
                 }
-                Step::Wait { until, kept } => {
-                    core.enlist(&self.parker);
+                Step::Wait { post, until, kept } => {
+                    core.enlist(&self.parker, post);
                     settle(gate, &core);
                     drop(core);
                     // Memory, if anything.
