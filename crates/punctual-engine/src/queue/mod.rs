@@ -132,6 +132,9 @@ use stamp::{Order, Stamp, deadline, order};
 
 pub use heap::ReferenceHeap;
 
+/// Which of those that come next a pop shows: it is wanted some hundred nanoseconds later, which is what a look at memory takes.
+const AHEAD: usize = 5;
+
 /// In chunks of 1,024.
 type Values<T> = Slab<T, { if cfg!(test) { 3 } else { 10 } }>;
 /// In chunks of 64.
@@ -521,8 +524,8 @@ impl<T> TimerQueue<T> {
         self.pop_and_show(|_| ())
     }
 
-    /// [`pop`](Self::pop), which also shows the value that will most likely be the next to leave, where it is at hand: for
-    /// whoever wants it in the cache by then.
+    /// [`pop`](Self::pop), which also shows a value that will most likely leave soon, where one is at hand: for whoever wants it
+    /// in the cache by then. It is one of the next few, or the very next if there are not so many.
     ///
     /// ```
     /// use punctual_engine::{Tick, TimerQueue};
@@ -541,9 +544,14 @@ impl<T> TimerQueue<T> {
         }
         let Stamp { deadline, number, key } = self.front.pop()?;
         let (value, _) = self.slab.remove(key)?;
-        match self.front.last().and_then(|stamp| self.slab.get(stamp.key)) {
-            Some(next) => show(next),
-            None => self.settle(),
+        match self.front.last() {
+            Some(next) if self.slab.is_live(next.key) => {
+                let ahead = self.front.len().checked_sub(AHEAD).map_or(next, |at| &self.front[at]);
+                if let Some(value) = self.slab.get(ahead.key) {
+                    show(value);
+                }
+            }
+            _ => self.settle(),
         }
         self.tend();
         Some(Fired { deadline, number, value })

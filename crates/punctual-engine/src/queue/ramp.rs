@@ -38,7 +38,7 @@ use super::index::LeafId;
 use super::leaf::{LEAF, Leaf};
 use super::slab::NONE;
 use super::stamp::{Order, Stamp, order};
-use super::{Fired, Leaves};
+use super::{AHEAD, Fired, Leaves};
 use crate::{TaskKey, Tick};
 
 /// The place of a leaf that is a page. No list of far leaves is that long.
@@ -122,10 +122,13 @@ impl<T> TimerQueue<T> {
         self.ramp.live -= 1;
         self.ramp.served += 1;
         let next = leaf.stamps.get(self.ramp.served);
-        match next.and_then(|stamp| Some((stamp.order(), self.slab.get(stamp.key)?))) {
-            Some((order, value)) => {
-                self.ramp.first = order;
-                show(value);
+        match next.filter(|stamp| self.slab.is_live(stamp.key)) {
+            Some(next) => {
+                self.ramp.first = next.order();
+                let ahead = leaf.stamps.get(self.ramp.served + AHEAD - 1).unwrap_or(next);
+                if let Some(value) = self.slab.get(ahead.key) {
+                    show(value);
+                }
             }
             None => self.settle_ramp(),
         }

@@ -390,3 +390,23 @@ fn what_is_cancelled_calmly_is_far_or_on_the_ramp() {
     assert!(calm > 0, "some are");
     assert_eq!(TimerQueue::<u64>::new().calm_from(), Tick::ZERO);
 }
+
+/// Whether they came in order or not; and what is shown is still there.
+#[test]
+fn a_pop_shows_one_of_the_next_few() {
+    for ascending in [true, false] {
+        let mut queue = TimerQueue::new();
+        for number in 0..9_u64 {
+            let nanos = if ascending { number } else { 8 - number };
+            queue.insert(Tick::from_nanos(nanos), number, nanos);
+        }
+        let (mut furthest, mut shown) = (0, None);
+        while let Some(fired) = queue.pop_and_show(|value| shown = Some(*value)) {
+            if let Some(value) = shown.take() {
+                assert!(value > fired.value, "{value} has left");
+                furthest = furthest.max(value - fired.value);
+            }
+        }
+        assert!(furthest > 1, "not the very next alone");
+    }
+}

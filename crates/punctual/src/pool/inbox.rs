@@ -44,8 +44,9 @@
 //! # Protocol
 //! - *Submission:* take the inbox; if there is room and the gate allows it, number the task and leave it. Otherwise let
 //!   go, and take both locks: see [`Held`].
-//! - *Submission to a crowded inbox:* empty it, if the pool's lock is free at this moment. If not, somebody is there who will
-//!   do so: leave the task all the same, as long as there is room for it.
+//! - *Submission to a crowded inbox:* where every worker is awake leave the task all the same, as long as there is room for
+//!   it: the next that looks sorts it in. Otherwise, and if there is none, empty it, if the pool's lock is free at this
+//!   moment; if not, somebody is there who will do so.
 //! - *A worker that looks for work* takes the pool's lock alone. If the first task of the queue is due, not after
 //!   `earliest`, and nobody else is idle, it takes that; of a crowded inbox it sorts in what is there before. Otherwise it
 //!   empties the inbox first, and keeps it until the gate is set for what it decided: to take (and leave somebody idle), to
@@ -56,9 +57,10 @@
 //!
 //! # Bounds
 //! From [`ROOM`] entries on the inbox is crowded, and at [`MOST`] it is full, so no call has to move more than that, and they
-//! share one step of the queue's upkeep. It is more than crowded only while others have the pool's lock whenever a
-//! submission tries it: a worker that runs short tasks, one after the other. Such a worker had better sort in what comes
-//! itself, in its own cache, than find its lock taken: a burst on one worker gained a third by that.
+//! share one step of the queue's upkeep for each chunk of it. It is more than crowded only while workers are awake: they run
+//! short tasks, one after the other, and had better sort in what comes themselves, in their own cache, than find their lock
+//! taken. A burst on one worker gained a third when submissions came to leave what they could not sort in at once, and what
+//! falls due one after another a tenth when they came not to try.
 //!
 //! # Paths not taken
 //! *A list without a lock:* the number, the gate and the entry would have to change in one step all the same.
@@ -204,7 +206,8 @@ impl Guarded {
             return Err(task);
         }
         let mut tray = self.inbox.tray.lock();
-        if tray.letters.len() >= ROOM && tray.letters.len() % ROOM == 0 {
+        let count = tray.letters.len();
+        if count >= MOST || count >= ROOM && count % ROOM == 0 && tray.gate != Some(Tick::ZERO) {
             tray = self.make_room(tray);
         }
         if tray.letters.len() >= MOST || tray.gate.is_none_or(|gate| offer.deadline < gate) {
