@@ -98,6 +98,12 @@ impl NewSchedule {
                 Missed::MOST
             )));
         }
+        if self.missed.shifts && !matches!(self.cadence, Cadence::Every(_)) {
+            return Err(Error::invalid(format!(
+                "the schedule {:?} comes {}: it has no grid that could be shifted",
+                self.name, self.cadence
+            )));
+        }
         if self.overlap == Overlap::AtMost(0) {
             return Err(Error::invalid(format!(
                 "the schedule {:?} allows 0 occurrences at once, which is none",
@@ -482,10 +488,16 @@ impl ScheduleRecord {
         let last = (i128::from(until.as_micros()) - origin) / period;
         let point =
             |n: i128| i64::try_from(origin + n * period).map_or(Timestamp::MAX, Timestamp::from_micros);
+        let come = (i128::from(now.as_micros()) - origin).div_euclid(period);
+        let is_missed = come >= 0 && now.since(point(come)) > GRACE;
+        if self.definition.missed.shifts && is_missed && self.is_wanted(point(come), now, 1) {
+            let from_now = i64::try_from(i128::from(now.as_micros()) + period);
+            let next = from_now.map_or(Timestamp::MAX, Timestamp::from_micros);
+            return (vec![now], u64::try_from(come).unwrap_or(u64::MAX), Some(next));
+        }
         // Those that are on time, and as many of the others as are wanted.
         let on_time = i128::try_from((GRACE + until.since(now)).as_micros()).unwrap_or(0) / period + 1;
         let first = (last + 1 - on_time - i128::from(self.definition.missed.most())).max(0);
-        let come = (i128::from(now.as_micros()) - origin).div_euclid(period);
         let wanted = (first..=last).filter(|n| *n > come || self.is_wanted(point(*n), now, come - n + 1));
         let wanted: Vec<Timestamp> = wanted.map(point).collect();
         let missed = u64::try_from(last + 1).unwrap_or(u64::MAX).saturating_sub(wanted.len() as u64);

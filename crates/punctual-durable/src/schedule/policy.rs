@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::cadence::is_default;
+
 /// What becomes of occurrences whose time has passed while nobody could fire them. One that is at most a second late is
 /// not missed: it happens, and counts among the latest.
 ///
@@ -12,11 +14,15 @@ use serde::{Deserialize, Serialize};
 /// skip                          5
 /// once                       4  5         the latest of them, late
 /// all(2)                   3 4  5         the latest two
+/// shift                      4    5       the latest of them, now, and the others from then on
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Missed {
     pub(super) most: u32,
     pub(super) within: Option<Duration>,
+    /// Whether the grid moves. Records that do not say do not.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) shifts: bool,
 }
 
 impl Missed {
@@ -38,7 +44,25 @@ impl Missed {
     /// The latest `most` of them happen. No schedule is saved with more than [`MOST`](Self::MOST).
     #[must_use]
     pub const fn all(most: u32) -> Self {
-        Self { most, within: None }
+        Self { most, within: None, shifts: false }
+    }
+
+    /// One happens, and the grid goes on from there: the next comes a whole period after it. For a fixed rate alone.
+    ///
+    /// ```
+    /// use punctual_durable::{Cadence, Missed, NewJob, NewSchedule, ScheduleRecord, Timestamp};
+    /// use std::time::Duration;
+    ///
+    /// let mut hourly = NewSchedule::new("water", Cadence::Every(Duration::from_secs(3600)), NewJob::new("water", "{}"));
+    /// hourly.missed = Missed::shift();
+    /// let at = |minutes: i64| Timestamp::from_micros(60_000_000 * minutes);
+    /// // It begins at midnight, and nobody is there until twenty past three.
+    /// let firing = ScheduleRecord::saved(hourly, at(0)).firing(at(200), at(200)).unwrap();
+    /// assert_eq!((firing.occurrences, firing.next), (vec![at(200)], Some(at(260))));
+    /// ```
+    #[must_use]
+    pub const fn shift() -> Self {
+        Self { most: 1, within: None, shifts: true }
     }
 
     /// Only those that are not later than this.

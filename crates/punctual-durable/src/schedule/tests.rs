@@ -27,6 +27,11 @@ fn a_grid_is_kept_and_what_was_missed_follows_the_policy() {
     assert_eq!(fired(&every(10, Missed::once()), late), (at(&[40]), Some(second(50))));
     assert_eq!(fired(&every(10, Missed::all(3)), late), (at(&[20, 30, 40]), Some(second(50))));
     assert_eq!(fired(&every(10, Missed::all(9)), late).0, at(&[10, 20, 30, 40]));
+    assert_eq!(fired(&every(10, Missed::shift()), 10), (at(&[10]), Some(second(20))), "the grid stays");
+    assert_eq!(fired(&every(10, Missed::shift()), 40).1, Some(second(50)), "the latest is on time");
+    assert_eq!(fired(&every(10, Missed::shift()), late), (vec![second(late)], Some(second(late + 10))));
+    let strict = Missed::shift().within(Duration::from_secs(1));
+    assert_eq!(fired(&every(10, strict), late), (vec![], Some(second(50))), "too late to happen");
     let within = Missed::all(9).within(Duration::from_secs(20));
     assert_eq!(fired(&every(10, within), late).0, at(&[30, 40]));
     assert_eq!(fired(&every(10, Missed::once()), 50).0, at(&[50]), "what is on time is one of them");
