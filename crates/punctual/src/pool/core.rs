@@ -69,7 +69,8 @@ pub(crate) struct Core {
     named: u64,
 }
 
-/// A worker as the pool knows it.
+/// A worker as the pool knows it. On lines of its own: it is written to for every task.
+#[repr(align(128))]
 pub(crate) struct Worker {
     pub(crate) tally: Arc<Tally>,
     /// The task it has taken, so that a stop can interrupt it.

@@ -7,7 +7,9 @@
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
+/// On lines of its own: its worker writes to it for every task.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Tally(AtomicU64);
 
 const BUSY: u64 = 1;

@@ -38,7 +38,9 @@ pub struct Scheduler {
     pub(crate) owner: Arc<Owner>,
 }
 
-/// Held by every executor and scheduler of a pool, and by nobody else.
+/// Held by every executor and scheduler of a pool, and by nobody else. On lines of its own: every submission reads it, and
+/// would wait for whoever writes beside it.
+#[repr(align(128))]
 pub(crate) struct Owner {
     pub(crate) pool: Arc<Pool>,
     pub(crate) on_drop: OnDrop,
