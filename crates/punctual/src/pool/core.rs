@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue, is_finished, may_run};
 
 use super::control::with_turn;
-use super::inbox::{BATCH, Letter, MOST, ROOM};
+use super::inbox::{BATCH, CROWD, Letter, MOST, ROOM};
 use super::leader::{Post, Waiting};
 use super::priority::Priorities;
 use super::sizes::Sizes;
@@ -64,6 +64,8 @@ pub(crate) struct Core {
     pub(super) letters: Vec<Letter>,
     /// The same of keys of cancelled tasks.
     pub(super) withdrawn: Vec<TaskKey>,
+    /// Whether several came out of the inbox when it was last emptied.
+    pub(super) in_crowds: bool,
     /// Whether a worker is at the upkeep of the queue.
     tends: bool,
     named: u64,
@@ -152,6 +154,7 @@ impl Core {
             threads: Vec::new(),
             letters: Vec::with_capacity(ROOM),
             withdrawn: Vec::with_capacity(BATCH),
+            in_crowds: false,
             tends: false,
             named: 0,
         }
@@ -212,6 +215,9 @@ impl Core {
     /// Queues what has come out of the inbox.
     pub(super) fn sort_in(&mut self) {
         let mut letters = std::mem::take(&mut self.letters);
+        if !letters.is_empty() {
+            self.in_crowds = letters.len() >= CROWD;
+        }
         loop {
             // As many as may share a step of the upkeep: usually all.
             let most = letters.len().min(64);
@@ -224,6 +230,11 @@ impl Core {
             }
         }
         self.letters = letters;
+    }
+
+    /// Whether anything in the queue is due.
+    pub(super) fn has_due(&self, now: Tick) -> bool {
+        self.queue.next_deadline().is_some_and(|next| next <= now)
     }
 
     /// Whether a worker is to take the first task of the queue, with nothing else to decide: the earliest that was

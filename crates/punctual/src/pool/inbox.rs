@@ -48,9 +48,11 @@
 //!   it: the next that looks sorts it in. Otherwise, and if there is none, empty it, if the pool's lock is free at this
 //!   moment; if not, somebody is there who will do so.
 //! - *A worker that looks for work* takes the pool's lock alone. If the first task of the queue is due, not after
-//!   `earliest`, and nobody else is idle, it takes that; of a crowded inbox it sorts in what is there before. Otherwise it
-//!   empties the inbox first, and keeps it until the gate is set for what it decided: to take (and leave somebody idle), to
-//!   wait, to go.
+//!   `earliest`, and nobody else is idle, it takes that; of an inbox that is crowded, or has something due, it sorts in what is
+//!   there before. Otherwise it empties the inbox first, and keeps it until the gate is set for what it decided: to take (and
+//!   leave somebody idle), to wait, to go.
+//! - *A worker that finds nothing due but in the inbox,* where they have been coming several at a time, lets the inbox fill for
+//!   a moment first, without any lock: see *Crowds*.
 //! - *A cancel* of a plain task takes the inbox: it takes the task out of it, or leaves its key. If neither will do, or there
 //!   are [`BATCH`] keys, it takes the pool's lock, alone if the task has a key, and the other keys with it.
 //! - *Everybody else* holds both and sees all there is.
@@ -62,8 +64,18 @@
 //! taken. A burst on one worker gained a third when submissions came to leave what they could not sort in at once, and what
 //! falls due one after another a tenth when they came not to try.
 //!
+//! # Crowds
+//! Where one thread submits as fast as it can, and a worker runs what it submits, the worker is a little faster. So it would
+//! find three or four in the inbox each time, and for so few both sides pay as much as for thirty: the lock, the letters and
+//! the queue travel to the other processor and back. So if the last time there were several ([`CROWD`]) it looks on for about
+//! a microsecond, until there are [`ROOM`] of them. It is awake all the time, so 2 holds; nothing waits longer for it than the
+//! tasks before it would have taken by themselves; and as soon as fewer come it does not. A burst of half a million on one
+//! worker went from 4.1 to 6.7 million a second, and two workers from 4.3 to 5.2.
+//!
 //! # Paths not taken
-//! *A list without a lock:* the number, the gate and the entry would have to change in one step all the same.
+//! *A worker that is called to sort in what comes while nothing is due,* so that submissions need not: every task then travels
+//! to the other processor, an insert among 100,000 went from 158 to 281 ns. *Fetching the blocks and the letters that are
+//! written next into the cache:* nothing to be gained beside the crowds. *A list without a lock:* the number, the gate and the entry would have to change in one step all the same.
 //! *An inbox for each producer:* with one order over all, the worker would have to look into each of them before it
 //! takes anything. *Letting a submission try the pool's lock first:* the lock would go on travelling between the
 //! producers and the workers, and that is what costs. *Keys of all tasks, or more of them:* a cancel of what is due soon
@@ -82,6 +94,8 @@ use crate::task::{Header, TaskId, TaskRef};
 pub(super) const ROOM: usize = if cfg!(punctual_loom) { 1 } else { 32 };
 /// How many it takes if nobody comes to empty it.
 pub(super) const MOST: usize = if cfg!(punctual_loom) { 2 } else { 8 * ROOM };
+/// As many at once, and more are coming as fast as they are taken.
+pub(super) const CROWD: usize = if cfg!(punctual_loom) { 1 } else { 4 };
 /// How many keys of cancelled tasks it takes.
 pub(super) const BATCH: usize = if cfg!(punctual_loom) { 1 } else { 4 };
 
@@ -140,10 +154,15 @@ impl Inbox {
 
     /// Gives whoever has the pool's lock a moment to empty it.
     fn linger(&self) {
-        const LOOKS: u32 = if cfg!(punctual_loom) { 0 } else { 100 };
-        let _ = (0..LOOKS).any(|_| {
+        self.look_out(100, |earliest| earliest != Tick::ZERO);
+    }
+
+    /// Looks at the earliest deadline, so many times at most, until it is as wanted. Models do not.
+    fn look_out(&self, looks: u32, is_wanted: impl Fn(Tick) -> bool) {
+        let looks = if cfg!(punctual_loom) { 0 } else { looks };
+        let _ = (0..looks).any(|_| {
             std::hint::spin_loop();
-            self.earliest() != Tick::ZERO
+            is_wanted(self.earliest())
         });
     }
 }
@@ -272,13 +291,25 @@ impl Guarded {
         tray
     }
 
+    /// Whether a worker had better let the inbox fill: what is due comes in crowds, and now there are few.
+    pub(super) fn is_filling(&self, core: &Core, now: Tick) -> bool {
+        let earliest = self.inbox.earliest();
+        core.in_crowds && earliest != Tick::ZERO && earliest <= now && !core.has_due(now)
+    }
+
+    /// Waits until the inbox is crowded, but about a microsecond at most. To be called without a lock.
+    pub(super) fn let_fill(&self) {
+        self.inbox.look_out(64, |earliest| earliest == Tick::ZERO);
+    }
+
     /// What a worker has to hold for its next step: the inbox, emptied, unless it is plain what comes first and nobody
     /// else could take the next.
     pub(super) fn look<'a>(&'a self, core: &mut Core, now: Tick) -> Option<Gatekeeper<'a>> {
         if core.has_plain_step(now, self.inbox.earliest()) {
             return None;
         }
-        if self.inbox.earliest() == Tick::ZERO {
+        // It is crowded, or has something that is due.
+        if self.inbox.earliest() <= now {
             drop(self.take_over(core, self.inbox.tray.lock()));
             core.sort_in();
             if core.has_plain_step(now, self.inbox.earliest()) {

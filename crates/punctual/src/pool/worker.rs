@@ -109,7 +109,14 @@ impl Worker<'_> {
         let mut finished = last.zip(self.struck_out.take()).map(|(last, noted)| last.join(noted));
         let mut idle_since = None;
         loop {
-            let now = self.look_at_clock(&core);
+            let mut now = self.look_at_clock(&core);
+            if pool.core.is_filling(&core, now) {
+                drop(core);
+                pool.core.let_fill();
+                core = pool.core.lock_alone();
+                // What has come since is due as well.
+                now = self.look_at_clock(&core);
+            }
             let gate = pool.core.look(&mut core, now);
             match core.next_step(now, *idle_since.get_or_insert(now)) {
                 Step::Take(fired) => {
