@@ -78,16 +78,15 @@ impl Parker {
         self.take_permit()
     }
 
-    /// Looks for the permit a few microseconds long, and leaves it where it is: for a thread that has reason to
-    /// expect it, because parking and being woken costs more than that, to both sides.
+    /// Looks for the permit, so many times at most, and leaves it where it is: for a thread that has reason to expect it,
+    /// because parking and being woken costs more than that, to both sides. Sixty looks take about a microsecond.
     #[cfg(not(punctual_loom))]
-    pub(crate) fn linger(&self) {
-        const LOOKS: u32 = 300;
+    pub(crate) fn linger(&self, looks: u32) {
         // With one processor whoever is to leave the permit cannot run meanwhile.
         static ALONE: LazyLock<bool> =
             LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from) < 2);
         if !*ALONE {
-            let _ = (0..LOOKS).any(|_| {
+            let _ = (0..looks).any(|_| {
                 std::hint::spin_loop();
                 self.has_permit()
             });
@@ -95,7 +94,7 @@ impl Parker {
     }
 
     #[cfg(punctual_loom)]
-    pub(crate) fn linger(&self) {}
+    pub(crate) fn linger(&self, _looks: u32) {}
 
     /// Blocks until somebody unparks the thread, for whatever reason; the permit is not touched.
     pub(crate) fn block(&self) {

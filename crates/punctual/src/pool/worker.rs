@@ -86,6 +86,9 @@ pub(super) struct Worker<'a> {
 /// A wait that ends with a call within this time makes the worker look out for the next call before it parks. An
 /// idle worker, and one that waits for deadlines, never does.
 const BRISK: Duration = Duration::from_micros(200);
+/// How long it does: some twenty microseconds, in [looks](Parker::linger). To be woken takes a sleeping thread twice as long on
+/// a machine whose processors are virtual, and who waits for a task that has run is one.
+const PATIENCE: u32 = 1_500;
 
 impl Worker<'_> {
     /// Waits for a due task, after the `last`; `None` when the worker is no longer needed, and then it has resigned.
@@ -155,7 +158,7 @@ impl Worker<'_> {
                     // Memory, if anything.
                     pool.discard(finished.take());
                     if self.brisk {
-                        self.parker.linger();
+                        self.parker.linger(PATIENCE);
                     }
                     pool.clock.wait(&self.parker, until);
                     core = pool.core.lock_alone();

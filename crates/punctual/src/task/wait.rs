@@ -40,7 +40,7 @@ pub(crate) fn wait_for(
     }
     if due.is_some_and(|due| due <= clock.now()) {
         // It is running or about to.
-        wait.parker.linger();
+        wait.parker.linger(300);
     }
     let gave_up = loop {
         if task.state().is_done() {
