@@ -204,3 +204,17 @@ fn sweeps_read_little_while_somebody_holds(hold: &str) {
     assert!(read >= batch * BATCHES, "the counter counts: {read}");
     holder.batch_execute("COMMIT").unwrap();
 }
+
+/// Where a snapshot is held, vacuum leaves word that a table full of dead rows has none at all, and then one index seems as
+/// good as another to whoever plans. Jobs that are known by their ids were looked for in the index of those that wait, from
+/// its beginning to its end, and the whole store stood still until the next analysis.
+#[test]
+fn jobs_can_be_found_by_their_ids_in_one_index_only() {
+    let database = Database::new();
+    drop(Hand::new(&database));
+    let sql = "SELECT c.relname::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
+               JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attname = 'id' \
+               WHERE i.indrelid = 'punctual.job'::regclass AND i.indpred IS NULL AND a.attnum = ANY (i.indkey)";
+    let rows = database.client().query(sql, &[]).unwrap();
+    assert_eq!(rows.iter().map(|row| row.get(0)).collect::<Vec<String>>(), ["job_pkey"]);
+}

@@ -240,7 +240,7 @@ pub(super) fn is_impossible(name: &str) -> bool {
 /// All lines, and when the first job that waits in each is due.
 pub(super) fn lines(session: &mut Session) -> Answer<Vec<LineRecord>> {
     let sql = "SELECT l.queue, l.kind, l.lane, (SELECT j.due FROM punctual.job j WHERE j.line = l.id AND j.state = 0 \
-               ORDER BY j.due, j.id LIMIT 1) FROM punctual.line l ORDER BY l.queue, l.kind, l.lane";
+               ORDER BY j.due LIMIT 1) FROM punctual.line l ORDER BY l.queue, l.kind, l.lane";
     let line = |row: &postgres::Row| {
         let first = row.get::<_, Option<i64>>(3).map(Timestamp::from_micros);
         LineRecord::new(row.get::<_, &str>(0), row.get::<_, &str>(1), rows::lane_of(row.get(2)), first)
@@ -264,7 +264,7 @@ pub(super) fn upcoming(
                            FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY w (since, until, place) \
                            CROSS JOIN punctual.line l ORDER BY w.place, l.queue, l.kind, l.lane) p \
                      CROSS JOIN LATERAL (SELECT j.due FROM punctual.job j WHERE j.line = p.id AND j.state = 0 \
-                         AND j.due >= p.since AND j.due < p.until ORDER BY j.due, j.id) j \
+                         AND j.due >= p.since AND j.due < p.until ORDER BY j.due) j \
                      LIMIT $6) s \
                GROUP BY s.step";
     let (since, until): (Vec<i64>, Vec<i64>) =

@@ -266,14 +266,14 @@ RETURNS TABLE (line integer, queue text, kind text, lane smallint, most bigint, 
 LANGUAGE sql STABLE AS $$
     SELECT l.id, l.queue, l.kind, l.lane, q.most, w.low,
         (SELECT j.due FROM punctual.job j WHERE j.line = l.id AND j.due >= w.low AND j.state = 0
-         ORDER BY j.due, j.id LIMIT 1),
+         ORDER BY j.due LIMIT 1),
         l.id = ANY (low_lines)
     FROM punctual.line l
     JOIN punctual.queue q ON q.name = l.queue AND q.paused_at IS NULL
     CROSS JOIN LATERAL (SELECT least(
         coalesce((SELECT u.low FROM unnest(low_lines, lows) u (line, low) WHERE u.line = l.id), -9223372036854775808),
         (SELECT j.due FROM punctual.job j WHERE j.line = l.id AND j.late AND j.state = 0
-         ORDER BY j.due, j.id LIMIT 1)) AS low OFFSET 0) w
+         ORDER BY j.due LIMIT 1)) AS low OFFSET 0) w
     WHERE l.kind = ANY (kinds)
 $$;
 
@@ -330,7 +330,7 @@ BEGIN
                   u (line, queue, lane, low, first, room)
               CROSS JOIN LATERAL (SELECT j.id, j.version, j.due FROM punctual.job j
                   WHERE j.line = u.line AND j.state = 0 AND j.due >= greatest(since, u.low) AND j.due <= until
-                  ORDER BY j.due, j.id LIMIT most + 1) w
+                  ORDER BY j.due, j.id + 0 LIMIT most + 1) w
               WHERE u.first <= until) s
         WHERE s.room IS NULL OR s.nth <= s.room
         ORDER BY s.due, s.id LIMIT most + 1;
@@ -341,13 +341,13 @@ BEGIN
         FROM unnest(open_lines, open_lanes, open_lows, open_firsts) u (line, lane, low, first)
         CROSS JOIN LATERAL (SELECT j.id, j.version, j.due FROM punctual.job j
             WHERE j.line = u.line AND j.state = 0 AND j.due >= greatest(since, u.low) AND j.due <= until
-            ORDER BY j.due, j.id LIMIT most + 1) w
+            ORDER BY j.due, j.id + 0 LIMIT most + 1) w
         WHERE u.first <= until
         ORDER BY w.due, w.id LIMIT most + 1;
     END IF;
     SELECT min(CASE WHEN u.first > until THEN u.first ELSE (
                SELECT j.due FROM punctual.job j WHERE j.line = u.line AND j.state = 0 AND j.due > until
-               ORDER BY j.due, j.id LIMIT 1) END),
+               ORDER BY j.due LIMIT 1) END),
            coalesce(bool_or(u.first < since), false)
     INTO next, overdue
     FROM unnest(open_lines, open_firsts) u (line, first);
@@ -556,7 +556,7 @@ BEGIN
                     FROM unnest(lines, line_queues, line_lanes, line_lows, firsts) u (line, queue, lane, low, first)
                     CROSS JOIN LATERAL (SELECT j.due, j.id FROM punctual.job j
                         WHERE j.line = u.line AND j.state = 0 AND j.due >= u.low AND j.due <= at_moment
-                        ORDER BY j.due, j.id LIMIT sweep) w
+                        ORDER BY j.due, j.id + 0 LIMIT sweep) w
                     LEFT JOIN unnest(room_queues, rooms) r (queue, room) ON r.queue = u.queue
                     WHERE u.first <= at_moment
                 ), fit AS (
@@ -577,7 +577,7 @@ BEGIN
                     SELECT array_agg(w.tid), array_agg(w.id) INTO tids, swept
                     FROM (SELECT j.ctid AS tid, j.id FROM punctual.job j
                           WHERE j.line = sweep_lines[1] AND j.state = 0 AND j.due >= lowest AND j.due <= at_moment
-                          ORDER BY j.due, j.id LIMIT sweep FOR UPDATE SKIP LOCKED) w;
+                          ORDER BY j.due, j.id + 0 LIMIT sweep FOR UPDATE SKIP LOCKED) w;
                 ELSE
                     SELECT array_agg(s.tid ORDER BY s.lane, s.due, s.id), array_agg(s.id) INTO tids, swept
                     FROM (SELECT w.tid, w.id, w.due, u.lane
@@ -585,7 +585,7 @@ BEGIN
                           JOIN unnest(lines, line_lanes, line_lows) u (line, lane, low) ON u.line = c.line
                           CROSS JOIN LATERAL (SELECT j.ctid AS tid, j.id, j.due FROM punctual.job j
                               WHERE j.line = c.line AND j.state = 0 AND j.due >= u.low AND j.due <= at_moment
-                              ORDER BY j.due, j.id LIMIT c.n FOR UPDATE SKIP LOCKED) w) s;
+                              ORDER BY j.due, j.id + 0 LIMIT c.n FOR UPDATE SKIP LOCKED) w) s;
                 END IF;
                 drained := coalesce(cardinality(tids), 0) < sweep;
                 IF cardinality(tids) > 0 THEN
