@@ -83,8 +83,9 @@ pub(super) struct Worker<'a> {
     struck_out: Cell<Option<Half>>,
 }
 
-/// A wait that ends with a call within this time makes the worker look out for the next call before it parks. An
-/// idle worker, and one that waits for deadlines, never does.
+/// A wait that ends with a call within this time makes the worker look out for the next call before it parks, when it has run
+/// what it was called for. An idle worker, one that waits for deadlines, and one that is called only to hear of an earlier
+/// deadline, never does.
 const BRISK: Duration = Duration::from_micros(200);
 /// How long it does: some twenty microseconds, in [looks](Parker::linger). To be woken takes a sleeping thread twice as long on
 /// a machine whose processors are virtual, and who waits for a task that has run is one.
@@ -110,7 +111,7 @@ impl Worker<'_> {
         }
         self.strike_out(&mut core);
         let mut finished = last.zip(self.struck_out.take()).map(|(last, noted)| last.join(noted));
-        let mut idle_since = None;
+        let (mut idle_since, mut called_in_vain) = (None, false);
         loop {
             let mut now = self.look_at_clock(&core);
             if pool.core.is_filling(&core, now) {
@@ -157,7 +158,7 @@ impl Worker<'_> {
                     drop(core);
                     // Memory, if anything.
                     pool.discard(finished.take());
-                    if self.brisk {
+                    if self.brisk && !called_in_vain {
                         self.parker.linger(PATIENCE);
                     }
                     pool.clock.wait(&self.parker, until);
@@ -166,6 +167,7 @@ impl Worker<'_> {
                     self.known = pool.clock.now();
                     core.compare_clocks(&*pool.clock);
                     self.brisk = called && self.known.since(now) < BRISK;
+                    called_in_vain = called;
                     if kept {
                         idle_since = None;
                     }
