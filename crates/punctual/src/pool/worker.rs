@@ -87,8 +87,8 @@ pub(super) struct Worker<'a> {
 /// what it was called for. An idle worker, one that waits for deadlines, and one that is called only to hear of an earlier
 /// deadline, never does.
 const BRISK: Duration = Duration::from_micros(200);
-/// How long it does: some twenty microseconds, in [looks](Parker::linger). To be woken takes a sleeping thread twice as long on
-/// a machine whose processors are virtual, and who waits for a task that has run is one.
+/// How long it does: some twenty microseconds, in [looks](Parker::linger). To be woken takes a sleeping thread longer than
+/// that where processors are virtual, and whoever waits for the task that has just run is one.
 const PATIENCE: u32 = 1_500;
 
 impl Worker<'_> {
