@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_engine::Tick;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::ClockId;
 
 use super::Clock;
+use super::kernel::nanos;
 use crate::park::Parker;
 
 /// The longest wait in one go. The kernel counts a wait in time awake, so after a suspension a longer one would go on
@@ -36,7 +37,7 @@ impl BootClock {
     /// A clock whose epoch is now.
     #[must_use]
     pub fn new() -> Self {
-        Self { epoch: reading() }
+        Self { epoch: nanos(ClockId::Boottime) }
     }
 }
 
@@ -46,16 +47,9 @@ impl Default for BootClock {
     }
 }
 
-/// Nanoseconds since the machine was started.
-fn reading() -> u64 {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Boottime);
-    // Neither is negative; 584 years of uptime fit.
-    (tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(tv_nsec as u64)
-}
-
 impl Clock for BootClock {
     fn now(&self) -> Tick {
-        Tick::from_nanos(reading().saturating_sub(self.epoch))
+        Tick::from_nanos(nanos(ClockId::Boottime).saturating_sub(self.epoch))
     }
 
     fn wait(&self, parker: &Arc<Parker>, until: Option<Tick>) {

@@ -5,6 +5,8 @@
 
 #[cfg(target_os = "linux")]
 mod boot;
+#[cfg(target_os = "linux")]
+mod kernel;
 mod manual;
 mod system;
 

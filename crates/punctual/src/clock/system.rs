@@ -1,6 +1,4 @@
-//! The machine's monotonic clock; the one caller of `Instant::now`.
-
-use std::time::Instant;
+//! The machine's monotonic clock.
 
 use punctual_engine::Tick;
 
@@ -12,15 +10,14 @@ use super::Clock;
 /// suspended is not counted where the platform's monotonic clock does not count it (Linux, macOS).
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
-    epoch: Instant,
+    epoch: u64,
 }
 
 impl SystemClock {
     /// A clock whose epoch is now.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn new() -> Self {
-        Self { epoch: Instant::now() }
+        Self { epoch: reading() }
     }
 }
 
@@ -32,8 +29,26 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Tick {
-        let elapsed = self.epoch.elapsed();
-        // 584 years of uptime fit.
-        Tick::from_nanos(elapsed.as_secs().saturating_mul(1_000_000_000) + u64::from(elapsed.subsec_nanos()))
+        Tick::from_nanos(reading().saturating_sub(self.epoch))
     }
+}
+
+/// The clock that [`Instant`](std::time::Instant) shows, too, in nanoseconds: without its checks, which take a fifth of the time
+/// of a look at the clock, and every submission takes one.
+#[cfg(target_os = "linux")]
+fn reading() -> u64 {
+    super::kernel::nanos(rustix::time::ClockId::Monotonic)
+}
+
+/// Nanoseconds since it was first called.
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+fn reading() -> u64 {
+    use std::sync::LazyLock;
+    use std::time::Instant;
+
+    static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let elapsed = ORIGIN.elapsed();
+    // 584 years of uptime fit.
+    elapsed.as_secs().saturating_mul(1_000_000_000) + u64::from(elapsed.subsec_nanos())
 }
