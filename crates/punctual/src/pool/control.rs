@@ -73,8 +73,7 @@ impl Pool {
         let mut core = self.core.lock();
         core.state = core.state.max(RunState::Stop);
         let queued = core.queue.drain();
-        let running = core.workers.iter().flatten().filter_map(|worker| worker.running.as_ref());
-        let running: Vec<TaskRef> = running.map(|(task, _)| TaskRef::clone(task)).collect();
+        let running = core.ready.hands(|hands| hands.map(|(task, _)| TaskRef::clone(task)).collect());
         self.after_removal(core);
         (queued.into_iter().map(with_turn).collect(), running)
     }

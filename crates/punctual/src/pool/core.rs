@@ -18,10 +18,10 @@ use std::thread::JoinHandle;
 
 use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue, is_finished, may_run};
 
-use super::control::with_turn;
 use super::inbox::{BATCH, CROWD, Letter, MOST, ROOM};
 use super::leader::{Post, Waiting};
 use super::priority::Priorities;
+use super::ready::{self, Ready, Taken};
 use super::sizes::Sizes;
 use super::tally::Tally;
 use super::wall::Compared;
@@ -30,10 +30,12 @@ use crate::park::Parker;
 use crate::policy::OnCancel;
 use crate::series::Due;
 use crate::stats::Stats;
-use crate::task::{Half, TaskId, TaskRef, TaskState, Turn};
+use crate::task::{Header, TaskId, TaskRef, TaskState, Turn};
 
 /// The engine's slots are numbered with 32 bits, and come in chunks.
 const MOST_QUEUED: usize = u32::MAX as usize - 4_096;
+/// In a step that has done so much work no more tasks are laid out.
+const MOST_WORK: u64 = 1_024;
 
 pub(crate) struct Core {
     pub(crate) queue: TimerQueue<TaskRef>,
@@ -66,17 +68,19 @@ pub(crate) struct Core {
     pub(super) withdrawn: Vec<TaskKey>,
     /// Whether several came out of the inbox when it was last emptied.
     pub(super) in_crowds: bool,
+    pub(super) ready: Arc<Ready>,
+    /// The place in the order of the last task that was laid out, until what is left of them is taken back.
+    laid_out: Option<(Tick, u64)>,
+    /// How many are laid out the next time.
+    portion: usize,
     /// Whether a worker is at the upkeep of the queue.
     tends: bool,
     named: u64,
 }
 
-/// A worker as the pool knows it. On lines of its own: it is written to for every task.
-#[repr(align(128))]
+/// A worker as the pool knows it. What it has in hand is noted in [`Ready`].
 pub(crate) struct Worker {
     pub(crate) tally: Arc<Tally>,
-    /// The task it has taken, so that a stop can interrupt it.
-    pub(crate) running: Option<(Half, Turn)>,
 }
 
 /// Counted under the lock.
@@ -116,13 +120,6 @@ pub(crate) enum Step {
     Leave,
 }
 
-/// A task that a worker has taken, and the note of the one before it, unless that was struck out.
-pub(super) struct Taken {
-    pub(super) task: Half,
-    pub(super) turn: Turn,
-    pub(super) before: Option<Half>,
-}
-
 /// What is to be done after unlocking.
 #[derive(Default)]
 #[must_use]
@@ -155,6 +152,9 @@ impl Core {
             letters: Vec::with_capacity(ROOM),
             withdrawn: Vec::with_capacity(BATCH),
             in_crowds: false,
+            ready: Arc::new(Ready::new()),
+            laid_out: None,
+            portion: 1,
             tends: false,
             named: 0,
         }
@@ -296,6 +296,9 @@ impl Core {
     /// The same without the upkeep of the queue.
     #[inline]
     fn enter(&mut self, task: TaskRef, look: Tick, number: u64, planned: Tick) -> TaskKey {
+        if self.laid_out.is_some_and(|last| (look, number) < last) {
+            self.collect();
+        }
         let key = self.queue.insert_untended(look, number, task);
         if let Some(task) = self.queue.get(key) {
             task.header().set_queued(key, planned);
@@ -332,11 +335,11 @@ impl Core {
 
     /// Reserves a place for a worker, which the caller then finds a thread for.
     pub(crate) fn add_worker(&mut self) -> usize {
-        let worker = Some(Worker { tally: Arc::new(Tally::new()), running: None });
+        let worker = Some(Worker { tally: Arc::new(Tally::new()) });
         self.live += 1;
         self.present += 1;
         self.newborn += 1;
-        match self.workers.iter().position(Option::is_none) {
+        let index = match self.workers.iter().position(Option::is_none) {
             Some(free) => {
                 self.workers[free] = worker;
                 free
@@ -345,7 +348,9 @@ impl Core {
                 self.workers.push(worker);
                 self.workers.len() - 1
             }
-        }
+        };
+        self.ready.add(index);
+        index
     }
 
     /// A worker has its thread and looks at the queue for the first time.
@@ -430,10 +435,7 @@ impl Core {
     }
 
     /// Rule *take* of the leader protocol; goes with [`Step::Take`].
-    pub(crate) fn take(&mut self, index: usize, task: Half, turn: Turn, now: Tick) -> Then {
-        let worker = self.workers[index].as_mut().expect("a worker that works has a place");
-        worker.tally.begin();
-        worker.running = Some((task, turn));
+    pub(crate) fn take(&mut self, now: Tick) -> Then {
         let next = self.queue.peek().map(|(_, next, _, task)| {
             // It is likely to be taken when this one has run, and lay idle since it was queued.
             task.prefetch();
@@ -454,17 +456,76 @@ impl Core {
     /// [`has_plain_step`](Self::has_plain_step), and nobody is to be woken or started for what is left. It is what
     /// [`next_step`](Self::next_step) and [`take`](Self::take) would come to, in a fraction of the instructions.
     #[inline]
-    pub(super) fn take_next(&mut self, index: usize, now: Tick, inbox: Tick) -> Option<Taken> {
-        if !self.has_plain_step(now, inbox) || self.may_grow() {
+    pub(super) fn take_next(
+        &mut self,
+        index: usize,
+        tally: &Tally,
+        now: Tick,
+        inbox: impl Fn() -> Tick,
+    ) -> Option<Taken> {
+        if self.laid_out.is_some() {
+            if let Some(taken) = self.ready.take(index, tally, &inbox) {
+                return Some(taken);
+            }
+            self.collect();
+        }
+        if !self.has_plain_step(now, inbox()) || self.may_grow() {
             return None;
         }
         // The next is likely to be taken when this one has run, and lay idle since it was queued.
-        let (task, turn) = with_turn(self.queue.pop_and_show(TaskRef::prefetch)?);
-        let (task, noted) = task.halve();
-        let worker = self.workers[index].as_mut().expect("a worker that works has a place");
-        worker.tally.begin();
-        let before = worker.running.replace((noted, turn)).map(|(before, _)| before);
-        Some(Taken { task, turn, before })
+        let fired = self.queue.pop_and_show(TaskRef::prefetch)?;
+        self.lay_out(now);
+        Some(self.ready.note(index, tally, fired))
+    }
+
+    /// Lays out what else is due, a portion of it, if nobody has to decide anything when it is taken.
+    pub(super) fn lay_out(&mut self, now: Tick) {
+        let is_due = self.queue.next_deadline().is_some_and(|next| next <= now);
+        if !is_due || self.waiting.len() > 0 || self.gate().is_none() {
+            return;
+        }
+        let (queue, mut last) = (&mut self.queue, None);
+        let before = queue.work();
+        self.ready.lay_out(self.portion, || {
+            if queue.work() - before > MOST_WORK {
+                return None;
+            }
+            let fired = queue.pop_due(now)?;
+            // It lay idle since it was queued, and is wanted soon.
+            fired.value.prefetch();
+            last = Some((fired.deadline, fired.number));
+            Some(fired)
+        });
+        self.laid_out = last;
+        self.portion = (2 * self.portion).min(ready::MOST);
+    }
+
+    /// Takes back what is laid out: then everything that waits is in the queue.
+    #[inline]
+    pub(super) fn collect(&mut self) {
+        if self.laid_out.take().is_some() {
+            self.collect_what_is_left();
+        }
+    }
+
+    #[cold]
+    fn collect_what_is_left(&mut self) {
+        let (queue, on_cancel, mut left) = (&mut self.queue, self.on_cancel, false);
+        self.ready.collect(|Fired { deadline, number, value }| {
+            left = true;
+            if on_cancel == OnCancel::Remove && value.header().is_cancelled_and_plain() {
+                // Nothing of a user's is dropped here: see invariant 6 of the inbox.
+                return;
+            }
+            let key = queue.insert_untended(deadline, number, value);
+            if let Some(task) = queue.get(key) {
+                task.header().set_key(key);
+            }
+        });
+        if left {
+            self.portion = 1;
+            self.queue.upkeep();
+        }
     }
 
     /// Whether a worker may be added for what is queued although nobody submits.
@@ -524,6 +585,12 @@ impl Core {
     /// Takes a task out of the queue by the key it is queued under.
     pub(crate) fn unlink(&mut self, key: TaskKey) -> Option<TaskRef> {
         self.queue.cancel(key)
+    }
+
+    /// Takes a task back that is laid out.
+    pub(super) fn unlay(&mut self, task: &Header) -> Option<TaskRef> {
+        self.laid_out?;
+        self.ready.remove(|other| std::ptr::eq(other.header(), task))
     }
 
     /// Takes out every task that `goes`; they are dropped by the caller, unlocked.

@@ -32,8 +32,8 @@
 //! 3. Whoever changes what the gate depends on so that it would have to rise ([`Core::gate`]) holds the inbox,
 //!    has emptied it, and sets the gate before letting go. So 2 is decided in one place at a time. (A gate that could be
 //!    lower costs a submission the pool's lock and nothing else.)
-//! 4. `earliest` is not after the earliest deadline in the inbox; it is written under its lock. It is zero if the inbox is
-//!    crowded: then a worker that looks for work sees to it first.
+//! 4. `earliest` is not after the earliest deadline in the inbox, and `crowded` says whether more than [`ROOM`] are there; both
+//!    are written under its lock. If it is crowded, a worker that looks for work sees to it first.
 //! 5. A task that has never been in the queue has no key; whoever wants it out of the queue empties the inbox first.
 //! 6. A key in `withdrawn` is that of a plain task that is cancelled, or it is stale because a worker has taken the task, which
 //!    finds out. Such a task has nothing of a user's any more, so it may be dropped under the lock.
@@ -47,7 +47,8 @@
 //! - *Submission to a crowded inbox:* where every worker is awake leave the task all the same, as long as there is room for
 //!   it: the next that looks sorts it in. Otherwise, and if there is none, empty it, if the pool's lock is free at this
 //!   moment; if not, somebody is there who will do so.
-//! - *A worker that looks for work* takes the pool's lock alone. If the first task of the queue is due, not after
+//! - *A worker that looks for work* takes what is [laid out](super::ready), if that is not after `earliest`. If nothing is, it
+//!   takes the pool's lock alone. If the first task of the queue is due, not after
 //!   `earliest`, and nobody else is idle, it takes that; of an inbox that is crowded, or has something due, it sorts in what is
 //!   there before. Otherwise it empties the inbox first, and keeps it until the gate is set for what it decided: to take (and
 //!   leave somebody idle), to wait, to go.
@@ -56,6 +57,8 @@
 //! - *A cancel* of a plain task takes the inbox: it takes the task out of it, or leaves its key. If neither will do, or there
 //!   are [`BATCH`] keys, it takes the pool's lock, alone if the task has a key, and the other keys with it.
 //! - *Everybody else* holds both and sees all there is.
+//! - *Whoever empties the inbox* to hold it does so in a few rounds, sorting in without its lock, until few are left: a
+//!   submission that finds it taken for longer than a moment goes to sleep, and to wake it takes longer than to sort them in.
 //!
 //! # Bounds
 //! From [`ROOM`] entries on the inbox is crowded, and at [`MOST`] it is full, so no call has to move more than that, and they
@@ -83,11 +86,14 @@
 //! takes a step of the queue's upkeep, and with sixteen of them the longest call grew from 65 to 260 µs.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use punctual_engine::{TaskKey, Tick};
 
 use super::core::{Core, Offer};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use super::ready::{Ready, Taken};
+use super::tally::Tally;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::task::{Header, TaskId, TaskRef};
 
@@ -95,6 +101,10 @@ use crate::task::{Header, TaskId, TaskRef};
 pub(super) const ROOM: usize = if cfg!(punctual_loom) { 1 } else { 32 };
 /// How many it takes if nobody comes to empty it.
 pub(super) const MOST: usize = if cfg!(punctual_loom) { 2 } else { 8 * ROOM };
+/// So few are sorted in while submissions wait.
+const FEW: usize = if cfg!(punctual_loom) { 0 } else { 4 };
+/// How often it is tried to bring it to that.
+const ROUNDS: u32 = if cfg!(punctual_loom) { 1 } else { 4 };
 /// As many at once, and more are coming as fast as they are taken.
 pub(super) const CROWD: usize = if cfg!(punctual_loom) { 1 } else { 4 };
 /// How many keys of cancelled tasks it takes.
@@ -104,16 +114,23 @@ pub(super) const BATCH: usize = if cfg!(punctual_loom) { 1 } else { 4 };
 pub(crate) struct Guarded {
     core: Mutex<Core>,
     inbox: Inbox,
+    ready: Arc<Ready>,
 }
 
 struct Inbox {
-    /// Invariant 4, for workers to look at without the lock. On a line of its own: they do so for every task.
-    earliest: Padded<AtomicU64>,
+    /// On a line of its own: workers look at it for every task.
+    notice: Padded<Notice>,
     tray: Mutex<Tray>,
 }
 
 #[repr(align(128))]
 struct Padded<T>(T);
+
+/// Invariant 4, for workers to look at without the lock.
+struct Notice {
+    earliest: AtomicU64,
+    crowded: AtomicBool,
+}
 
 /// What the lock of the inbox guards.
 struct Tray {
@@ -150,20 +167,24 @@ pub(super) struct Letter {
 
 impl Inbox {
     fn earliest(&self) -> Tick {
-        Tick::from_nanos(self.earliest.0.load(Ordering::Acquire))
+        Tick::from_nanos(self.notice.0.earliest.load(Ordering::Acquire))
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.notice.0.crowded.load(Ordering::Acquire)
     }
 
     /// Gives whoever has the pool's lock a moment to empty it.
     fn linger(&self) {
-        self.look_out(100, |earliest| earliest != Tick::ZERO);
+        self.look_out(100, || !self.is_crowded());
     }
 
-    /// Looks at the earliest deadline, so many times at most, until it is as wanted. Models do not.
-    fn look_out(&self, looks: u32, is_wanted: impl Fn(Tick) -> bool) {
+    /// Looks so many times at most, until it is as wanted. Models do not.
+    fn look_out(&self, looks: u32, is_wanted: impl Fn() -> bool) {
         let looks = if cfg!(punctual_loom) { 0 } else { looks };
         let _ = (0..looks).any(|_| {
             std::hint::spin_loop();
-            is_wanted(self.earliest())
+            is_wanted()
         });
     }
 }
@@ -197,15 +218,30 @@ impl Guarded {
             cancelled: 0,
             withdraw_from: Tick::MAX,
         };
-        let earliest = Padded(AtomicU64::new(Tick::MAX.as_nanos()));
-        Self { core: Mutex::new(core), inbox: Inbox { earliest, tray: Mutex::new(tray) } }
+        let earliest = AtomicU64::new(Tick::MAX.as_nanos());
+        let notice = Padded(Notice { earliest, crowded: AtomicBool::new(false) });
+        let ready = Arc::clone(&core.ready);
+        Self { core: Mutex::new(core), inbox: Inbox { notice, tray: Mutex::new(tray) }, ready }
     }
 
     /// Both locks, with everything in the queue.
     pub(crate) fn lock(&self) -> Held<'_> {
-        let mut core = self.core.lock();
+        let mut core = self.lock_whole();
         let tray = self.empty(&mut core);
         Held { tray, core }
+    }
+
+    /// The pool's lock, with nothing laid out.
+    pub(super) fn lock_whole(&self) -> MutexGuard<'_, Core> {
+        let mut core = self.core.lock();
+        core.collect();
+        core
+    }
+
+    /// What comes next, if it is laid out.
+    #[inline]
+    pub(super) fn take_ready(&self, index: usize, tally: &Tally) -> Option<Taken> {
+        self.ready.take(index, tally, || self.inbox.earliest())
     }
 
     /// The pool's lock alone. There may be entries in the inbox, and what the gate depends on must not change.
@@ -213,10 +249,10 @@ impl Guarded {
         self.core.lock()
     }
 
-    /// Invariant 4.
+    /// What is in the queue and not after this comes next; nothing does before a crowded inbox is seen to.
     #[inline]
-    pub(super) fn earliest(&self) -> Tick {
-        self.inbox.earliest()
+    pub(super) fn pressing(&self) -> Tick {
+        if self.inbox.is_crowded() { Tick::ZERO } else { self.inbox.earliest() }
     }
 
     /// Leaves a task in the inbox; gives it back if it has to be decided under the pool's lock.
@@ -235,11 +271,13 @@ impl Guarded {
         }
         let id = tray.next_id();
         offer.id = Some(id);
-        let crowded = tray.letters.len() >= ROOM;
-        let nanos = if crowded { 0 } else { offer.deadline.as_nanos() };
+        let (notice, nanos) = (&self.inbox.notice.0, offer.deadline.as_nanos());
         // Relaxed: written under the lock. Written seldom, because workers look at it.
-        if nanos < self.inbox.earliest.0.load(Ordering::Relaxed) {
-            self.inbox.earliest.0.store(nanos, Ordering::Release);
+        if nanos < notice.earliest.load(Ordering::Relaxed) {
+            notice.earliest.store(nanos, Ordering::Release);
+        }
+        if tray.letters.len() == ROOM {
+            notice.crowded.store(true, Ordering::Release);
         }
         tray.letters.push(Letter { deadline: offer.deadline, number: id.number(), task });
         Ok(())
@@ -274,12 +312,17 @@ impl Guarded {
     /// The same of letters alone, for a submission: what was withdrawn is for cancels to pay for.
     fn empty_letters<'a>(&'a self, core: &mut Core) -> MutexGuard<'a, Tray> {
         let mut tray = self.inbox.tray.lock();
-        if !tray.letters.is_empty() {
-            // The most of it without the lock of the inbox, so that submissions go on.
+        // The most of it without the lock of the inbox, so that submissions go on.
+        for _ in 0..ROUNDS {
+            if tray.letters.len() <= FEW {
+                break;
+            }
             tray = self.take_over(core, tray);
             drop(tray);
             core.sort_in();
             tray = self.inbox.tray.lock();
+        }
+        if !tray.letters.is_empty() {
             tray = self.take_over(core, tray);
             core.sort_in();
         }
@@ -288,32 +331,34 @@ impl Guarded {
 
     fn take_over<'a>(&self, core: &mut Core, mut tray: MutexGuard<'a, Tray>) -> MutexGuard<'a, Tray> {
         std::mem::swap(&mut tray.letters, &mut core.letters);
-        self.inbox.earliest.0.store(Tick::MAX.as_nanos(), Ordering::Release);
+        let notice = &self.inbox.notice.0;
+        notice.earliest.store(Tick::MAX.as_nanos(), Ordering::Release);
+        notice.crowded.store(false, Ordering::Release);
         tray
     }
 
     /// Whether a worker had better let the inbox fill: what is due comes in crowds, and now there are few.
     pub(super) fn is_filling(&self, core: &Core, now: Tick) -> bool {
         let earliest = self.inbox.earliest();
-        core.in_crowds && earliest != Tick::ZERO && earliest <= now && !core.has_due(now)
+        core.in_crowds && !self.inbox.is_crowded() && earliest <= now && !core.has_due(now)
     }
 
     /// Waits until the inbox is crowded, but about a microsecond at most. To be called without a lock.
     pub(super) fn let_fill(&self) {
-        self.inbox.look_out(64, |earliest| earliest == Tick::ZERO);
+        self.inbox.look_out(64, || self.inbox.is_crowded());
     }
 
     /// What a worker has to hold for its next step: the inbox, emptied, unless it is plain what comes first and nobody
     /// else could take the next.
     pub(super) fn look<'a>(&'a self, core: &mut Core, now: Tick) -> Option<Gatekeeper<'a>> {
-        if core.has_plain_step(now, self.inbox.earliest()) {
+        if core.has_plain_step(now, self.pressing()) {
             return None;
         }
         // It is crowded, or has something that is due.
-        if self.inbox.earliest() <= now {
+        if self.pressing() <= now {
             drop(self.take_over(core, self.inbox.tray.lock()));
             core.sort_in();
-            if core.has_plain_step(now, self.inbox.earliest()) {
+            if core.has_plain_step(now, self.pressing()) {
                 return None;
             }
         }
@@ -337,7 +382,7 @@ impl Guarded {
             let letter = tray.letters.remove(place);
             if tray.letters.is_empty() {
                 // Otherwise workers would go on looking out for it.
-                self.inbox.earliest.0.store(Tick::MAX.as_nanos(), Ordering::Release);
+                self.inbox.notice.0.earliest.store(Tick::MAX.as_nanos(), Ordering::Release);
             }
             return Withdrawn::Unsorted(letter.task);
         }
@@ -359,11 +404,11 @@ impl Guarded {
     }
 
     /// Takes a task out of the queue, wherever it is.
-    pub(super) fn unlink(&self, core: &mut Core, key: impl Fn() -> TaskKey) -> Option<TaskRef> {
-        if key() == TaskKey::NONE {
+    pub(super) fn unlink(&self, core: &mut Core, task: &Header) -> Option<TaskRef> {
+        if task.key() == TaskKey::NONE {
             drop(self.empty(core));
         }
-        core.unlink(key())
+        core.unlink(task.key()).or_else(|| core.unlay(task))
     }
 }
 
@@ -472,8 +517,8 @@ mod tests {
         let first = executor.schedule(HOUR, || ()).unwrap();
         clock.wait_until_idle();
         let tasks = [2, 3].map(|hours| executor.schedule(hours * HOUR, || ()).unwrap());
-        assert_eq!(pool.core.earliest(), clock.now().after(2 * HOUR), "they are in the inbox");
-        let cancelled = tasks.map(|task| (task.cancel(), pool.core.earliest() < Tick::MAX));
+        assert_eq!(pool.core.inbox.earliest(), clock.now().after(2 * HOUR), "they are in the inbox");
+        let cancelled = tasks.map(|task| (task.cancel(), pool.core.inbox.earliest() < Tick::MAX));
         assert_eq!(cancelled, [(true, true), (true, false)]);
         assert!(first.cancel());
         executor.close().unwrap();

@@ -25,9 +25,8 @@ impl Pool {
     /// All tasks that wait or run.
     pub(crate) fn views(&self) -> Vec<TaskView> {
         let core = self.core.lock();
-        let running = core.workers.iter().flatten().filter_map(|worker| worker.running.as_ref());
         let mut tasks: Vec<(TaskRef, Turn)> =
-            running.map(|(task, turn)| (TaskRef::clone(task), *turn)).collect();
+            core.ready.hands(|hands| hands.map(|(task, turn)| (TaskRef::clone(task), *turn)).collect());
         tasks.extend(core.queue.iter().map(|entry| {
             let turn = Turn { deadline: entry.deadline, id: TaskId(entry.number) };
             (entry.value.clone(), entry.value.header().turn().unwrap_or(turn))

@@ -268,6 +268,51 @@ fn what_is_left_while_the_worker_is_on_its_way_is_run_in_order() {
     });
 }
 
+// ---- what is laid out
+
+#[test]
+fn of_what_may_be_laid_out_each_is_run_or_cancelled_and_dropped_once() {
+    // The worker and whoever cancels, with three tasks: a third pre-emption takes many minutes.
+    explore(2, || {
+        let executor = start(&ManualClock::new(), 0);
+        let (drops, runs) = (Drops::default(), Arc::new(AtomicUsize::new(0)));
+        executor.prestart_core_thread();
+        let handles = [(); 3].map(|()| {
+            let (captured, runs) = (drops.counted(), Arc::clone(&runs));
+            let body = move || {
+                let _ = &captured;
+                runs.fetch_add(1, Ordering::SeqCst);
+            };
+            executor.submit(body).unwrap()
+        });
+        // The worker may have taken the first, and laid out the second, or this one, or nothing.
+        let cancelled = handles[1].cancel() && handles[1].runs() == 0;
+        assert!(!cancelled || !handles[1].is_queued());
+        executor.shutdown();
+        end(&executor);
+        assert_eq!((drops.get(), runs.load(Ordering::SeqCst)), (3, 3 - usize::from(cancelled)));
+    });
+}
+
+#[test]
+fn a_stop_finds_what_may_be_laid_out() {
+    explore(2, || {
+        let executor = start(&ManualClock::new(), 0);
+        let runs = Arc::new(AtomicUsize::new(0));
+        executor.prestart_core_thread();
+        let handles = [(); 3].map(|()| {
+            let runs = Arc::clone(&runs);
+            executor.submit(move || runs.fetch_add(1, Ordering::SeqCst)).unwrap()
+        });
+        let unrun = executor.shutdown_now();
+        let left = unrun.len();
+        drop(unrun);
+        end(&executor);
+        assert_eq!(runs.load(Ordering::SeqCst), 3 - left);
+        assert!(handles.iter().all(|handle| handle.is_done()));
+    });
+}
+
 #[test]
 fn what_was_left_in_the_inbox_and_is_cancelled_is_dropped_at_once_or_runs() {
     explore(3, || {

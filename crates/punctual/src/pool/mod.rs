@@ -29,6 +29,7 @@ mod loom_pool;
 #[cfg(all(test, punctual_loom))]
 mod loom_steer;
 mod priority;
+mod ready;
 mod series;
 mod sizes;
 mod spawn;
@@ -290,9 +291,9 @@ impl Pool {
 
     /// What that worker has in hand.
     pub(crate) fn task_of(&self, index: usize, tally: &Arc<Tally>) -> Option<(TaskRef, Turn)> {
-        let core = self.core.lock();
-        let worker = core.workers[index].as_ref().filter(|worker| Arc::ptr_eq(&worker.tally, tally))?;
-        worker.running.as_ref().map(|(task, turn)| (TaskRef::clone(task), *turn))
+        let core = self.core.lock_alone();
+        core.workers[index].as_ref().filter(|worker| Arc::ptr_eq(&worker.tally, tally))?;
+        core.ready.in_hand(index)
     }
 
     // ---- ending tasks early
@@ -430,7 +431,7 @@ impl Pool {
         let unlinked = match core.on_cancel {
             // What waits for the end of time is never due.
             OnCancel::KeepUntilDue if !header.is_paused() && !header.is_under_way() => None,
-            _ => self.core.unlink(&mut core, || header.key()),
+            _ => self.core.unlink(&mut core, header),
         };
         let stay = Stay::new(self, &mut core);
         self.after_removal(core);

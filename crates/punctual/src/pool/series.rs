@@ -55,7 +55,7 @@ impl Worker<'_> {
         if !once && !elsewhere {
             return true;
         }
-        let mut core = self.pool.core.lock();
+        let core = self.pool.core.lock();
         if once {
             if !triggered && (header.is_moved() || header.is_paused()) {
                 return false;
@@ -66,10 +66,7 @@ impl Worker<'_> {
             header.set_deadline(planned);
         }
         // What the body sees.
-        if let Some((_, turn)) = core.workers[self.index].as_mut().and_then(|worker| worker.running.as_mut())
-        {
-            turn.deadline = planned;
-        }
+        core.ready.replan(self.index, planned);
         true
     }
 

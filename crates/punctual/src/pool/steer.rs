@@ -230,10 +230,10 @@ impl Pool {
         change: impl FnOnce(&mut Core, &Header) -> Result<Due, Steered>,
     ) -> Steered {
         let header = task.header();
-        let mut running = core.workers.iter().flatten().filter_map(|worker| worker.running.as_ref());
+        let runs =
+            core.ready.hands(|mut hands| hands.any(|(running, _)| std::ptr::addr_eq(&***running, task)));
         // A run that waits to be polled again is going on, too.
-        let in_hand = running.any(|(running, _)| std::ptr::addr_eq(&***running, task))
-            || core.queue.contains(header.key());
+        let in_hand = runs || core.queue.contains(header.key());
         match (in_hand, header.may_run_again() && core.may_have_runs(header, false)) {
             (false, _) => Steered::Over,
             (true, false) => Steered::TooLate,

@@ -56,9 +56,8 @@ impl Core {
             return;
         }
         let on_wall = |task: &TaskRef| task.header().series().is_some_and(|series| series.is_on_wall());
-        let mut running = self.workers.iter().flatten().filter_map(|worker| worker.running.as_ref());
         // One that runs will be queued again, by what the clocks show then; so will a future between two polls.
-        let mut runs = running.any(|(task, _)| on_wall(task));
+        let mut runs = self.ready.hands(|mut hands| hands.any(|(task, _)| on_wall(task)));
         let concerned = self.extract(|_, task| {
             let under_way = task.header().is_under_way();
             runs |= under_way && on_wall(task);

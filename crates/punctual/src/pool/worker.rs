@@ -24,9 +24,9 @@ use std::time::Duration;
 
 use punctual_engine::{RunTimes, Tick};
 
-use super::control::with_turn;
 use super::core::{Core, Step};
 use super::inbox::Gatekeeper;
+use super::ready::Taken;
 use super::tally::Tally;
 use super::{Pool, TaskRef};
 use crate::context::Work;
@@ -95,17 +95,21 @@ impl Worker<'_> {
     /// Waits for a due task, after the `last`; `None` when the worker is no longer needed, and then it has resigned.
     fn next(&mut self, last: Option<Half>) -> Option<(Half, Turn, Tick)> {
         let pool = self.pool;
-        let mut core = pool.core.lock_alone();
-        if !self.times_every_run && !self.newborn {
-            if let Some(taken) = core.take_next(self.index, self.known, pool.core.earliest()) {
-                drop(core);
-                let noted = taken.before.or_else(|| self.struck_out.take());
-                if let Some(finished) = last.zip(noted).map(|(last, noted)| last.join(noted)) {
-                    pool.discard(finished);
-                }
-                return Some((taken.task, taken.turn, self.known));
+        let may_be_quick = !self.times_every_run && !self.newborn;
+        if may_be_quick {
+            if let Some(taken) = pool.core.take_ready(self.index, &self.tally) {
+                return Some(self.go_on(taken, last));
             }
         }
+        let mut core = pool.core.lock_alone();
+        if may_be_quick {
+            let inbox = || pool.core.pressing();
+            if let Some(taken) = core.take_next(self.index, &self.tally, self.known, inbox) {
+                drop(core);
+                return Some(self.go_on(taken, last));
+            }
+        }
+        core.collect();
         if std::mem::take(&mut self.newborn) {
             core.arrive();
         }
@@ -117,16 +121,18 @@ impl Worker<'_> {
             if pool.core.is_filling(&core, now) {
                 drop(core);
                 pool.core.let_fill();
-                core = pool.core.lock_alone();
+                core = pool.core.lock_whole();
                 // What has come since is due as well.
                 now = self.look_at_clock(&core);
             }
             let gate = pool.core.look(&mut core, now);
             match core.next_step(now, *idle_since.get_or_insert(now)) {
                 Step::Take(fired) => {
-                    let (task, turn) = with_turn(fired);
-                    let (task, noted) = task.halve();
-                    let then = core.take(self.index, noted, turn, now);
+                    let Taken { task, turn, .. } = core.ready.note(self.index, &self.tally, fired);
+                    let then = core.take(now);
+                    if gate.is_none() && !self.times_every_run {
+                        core.lay_out(now);
+                    }
                     settle(gate, &core);
                     drop(core);
                     // Before anything that may take its time. A worker that cannot be added now is asked for again at the
@@ -141,7 +147,7 @@ impl Worker<'_> {
                     settle(gate, &core);
                     drop(core);
                     pool.discard(finished.take());
-                    core = pool.core.lock_alone();
+                    core = pool.core.lock_whole();
                 }
                 // Not before what can be done now is done: later there may be less time.
                 Step::Wait { .. } if core.may_tend() => {
@@ -149,7 +155,7 @@ impl Worker<'_> {
                     settle(gate, &core);
                     core.queue.tend_ahead();
                     drop(core);
-                    core = pool.core.lock_alone();
+                    core = pool.core.lock_whole();
                     core.end_tending();
                 }
                 Step::Wait { post, until, kept } => {
@@ -162,7 +168,7 @@ impl Worker<'_> {
                         self.parker.linger(PATIENCE);
                     }
                     pool.clock.wait(&self.parker, until);
-                    core = pool.core.lock_alone();
+                    core = pool.core.lock_whole();
                     let called = core.waiting.leave(&self.parker);
                     self.known = pool.clock.now();
                     core.compare_clocks(&*pool.clock);
@@ -182,6 +188,18 @@ impl Worker<'_> {
                 }
             }
         }
+    }
+
+    /// Gives up the last task, when the next has been taken.
+    #[inline]
+    fn go_on(&mut self, taken: Taken, last: Option<Half>) -> (Half, Turn, Tick) {
+        let noted = taken.before.or_else(|| self.struck_out.take());
+        if let Some(finished) = last.zip(noted).map(|(last, noted)| last.join(noted)) {
+            self.pool.discard(finished);
+        }
+        // Another worker may have found it due.
+        self.known = self.known.max(taken.due);
+        (taken.task, taken.turn, self.known)
     }
 
     /// The time, or an earlier one that serves as well: what was due then is due now, and the next task is.
@@ -272,7 +290,7 @@ impl Worker<'_> {
 
     /// The pool no longer notes that the worker has a task in hand.
     pub(super) fn strike_out(&self, core: &mut Core) {
-        if let Some((noted, _)) = core.workers[self.index].as_mut().and_then(|worker| worker.running.take()) {
+        if let Some(noted) = core.ready.strike_out(self.index) {
             self.struck_out.set(Some(noted));
         }
     }

@@ -390,6 +390,11 @@ impl Header {
         (link & 1 == 1).then(|| key(link))
     }
 
+    /// Whether it was cancelled, and has nothing of anybody's any more.
+    pub(crate) fn is_cancelled_and_plain(&self) -> bool {
+        self.state() == TaskState::Cancelled && self.plain_key().is_some()
+    }
+
     /// Acquire and Release: what was done before interrupting is seen by the body that notices.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.word.load(Ordering::Acquire) & INTERRUPTED != 0
@@ -423,6 +428,16 @@ impl Header {
                 extra.key.store(odd(key), Ordering::Relaxed);
                 extra.deadline.store(planned.as_nanos(), Ordering::Relaxed);
             }
+        }
+        drop(guard);
+    }
+
+    /// The task has entered the queue again, for what it was queued before. As above.
+    pub(crate) fn set_key(&self, key: TaskKey) {
+        let guard = self.lock();
+        match self.extra_at(self.link.load(Ordering::Relaxed)) {
+            None => self.link.store(odd(key), Ordering::Release),
+            Some(extra) => extra.key.store(odd(key), Ordering::Relaxed),
         }
         drop(guard);
     }

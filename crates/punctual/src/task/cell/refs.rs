@@ -172,9 +172,15 @@ impl TaskRef {
     pub(crate) fn prefetch(&self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a hint, which does nothing else, whatever the address; every x86-64 has it.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().cast()) };
+            let first = self.0.as_ptr().cast::<u8>();
+            // SAFETY: hints, which do nothing else, whatever the address; an x86-64 that does not know them takes no notice.
+            // For writing, because that is what comes; and most tasks are in two lines, or nearly so.
+            unsafe {
+                std::arch::asm!(
+                    "prefetchw [{first}]", "prefetchw [{first} + 32]", first = in(reg) first,
+                    options(nostack, preserves_flags, readonly)
+                );
+            }
         }
     }
 
