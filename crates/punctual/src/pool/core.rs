@@ -18,7 +18,8 @@ use std::thread::JoinHandle;
 
 use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue, is_finished, may_run};
 
-use super::inbox::{BATCH, CROWD, Letter, MOST, ROOM};
+use super::inbox::{CROWD, LANES};
+use super::lane::{BATCH, Letter, MOST, ROOM};
 use super::leader::{Post, Waiting};
 use super::priority::Priorities;
 use super::ready::{self, Ready, Taken};
@@ -33,7 +34,7 @@ use crate::stats::Stats;
 use crate::task::{Header, TaskId, TaskRef, TaskState, Turn};
 
 /// The engine's slots are numbered with 32 bits, and come in chunks.
-const MOST_QUEUED: usize = u32::MAX as usize - 4_096;
+const MOST_QUEUED: usize = u32::MAX as usize - 8_192;
 /// In a step that has done so much work no more tasks are laid out.
 const MOST_WORK: u64 = 1_024;
 
@@ -190,7 +191,7 @@ impl Core {
             && self.live >= self.sizes.max()
             && self.newborn == 0
             && !self.priorities.is_on()
-            && self.queue.len() < MOST_QUEUED - 2 * MOST;
+            && self.queue.len() < MOST_QUEUED - 2 * LANES * MOST;
         match settled {
             true => self.waiting.looks_round(),
             false => None,
@@ -237,10 +238,11 @@ impl Core {
         self.queue.next_deadline().is_some_and(|next| next <= now)
     }
 
-    /// Whether a worker is to take the first task of the queue, with nothing else to decide: the earliest that was
-    /// left in the inbox does not come before it, and nobody is idle who could take the next.
-    pub(super) fn has_plain_step(&self, now: Tick, inbox: Tick) -> bool {
-        let is_next = self.queue.next_deadline().is_some_and(|next| next <= now && next <= inbox);
+    /// Whether a worker is to take the first task of the queue, with nothing else to decide: what is in the inbox does not come
+    /// before it, because that is `clear` so far, and nobody is idle who could take the next.
+    pub(super) fn has_plain_step(&self, now: Tick, clear: Option<Tick>) -> bool {
+        let Some(clear) = clear else { return false };
+        let is_next = self.queue.next_deadline().is_some_and(|next| next <= now && next <= clear);
         is_next && self.waiting.len() == 0 && !self.priorities.is_on() && !self.has_to_go()
     }
 
@@ -461,15 +463,15 @@ impl Core {
         index: usize,
         tally: &Tally,
         now: Tick,
-        inbox: impl Fn() -> Tick,
+        clear: impl Fn() -> Option<Tick>,
     ) -> Option<Taken> {
         if self.laid_out.is_some() {
-            if let Some(taken) = self.ready.take(index, tally, &inbox) {
+            if let Some(taken) = self.ready.take(index, tally, &clear) {
                 return Some(taken);
             }
             self.collect();
         }
-        if !self.has_plain_step(now, inbox()) || self.may_grow() {
+        if !self.has_plain_step(now, clear()) || self.may_grow() {
             return None;
         }
         // The next is likely to be taken when this one has run, and lay idle since it was queued.

@@ -10,9 +10,16 @@
 //! of them out together; each of them is somewhere else in memory, and together they are waited for once. A task that is
 //! still in the inbox never gets to the queue.
 //!
+//! # Lanes
+//! The inbox is a few *lanes* ([`lane`](super::lane)), each with its lock. A thread keeps to one of them, the first unless it has
+//! met another thread there: so one thread that submits has no more to do with lanes than that there is one, and several are
+//! not in each other's way. A lane is in use from the first time that a thread comes to it. What is said of the inbox here
+//! is said of all lanes in use; to hold the inbox is to hold all of them, in order.
+//!
 //! # What is where
 //! An entry ([`Letter`]) is in the inbox or in the queue, never in both. It has its number from the moment it was left,
-//! so the order is that of submission, wherever it spent its time. Only plain tasks are left here: what has a name, a
+//! so the order is that of submission, wherever it spent its time: numbers are counted for all lanes together, and in
+//! the first while it is the only one. Only plain tasks are left here: what has a name, a
 //! period or a plan, and what had a number before, goes through the pool's lock.
 //!
 //! # The gate
@@ -30,10 +37,13 @@
 //! 2. Every entry in the inbox will be looked for in time: somebody awake looks before it waits, or the leader wakes no
 //!    later than the entry is due.
 //! 3. Whoever changes what the gate depends on so that it would have to rise ([`Core::gate`]) holds the inbox,
-//!    has emptied it, and sets the gate before letting go. So 2 is decided in one place at a time. (A gate that could be
-//!    lower costs a submission the pool's lock and nothing else.)
-//! 4. `earliest` is not after the earliest deadline in the inbox, and `crowded` says whether more than [`ROOM`] are there; both
-//!    are written under its lock. If it is crowded, a worker that looks for work sees to it first.
+//!    has emptied it, and sets the gate of every lane before letting go. So 2 is decided in one place at a time. (A gate that
+//!    could be lower costs a submission the pool's lock and nothing else.) Lanes are taken into use under the pool's lock; until
+//!    then their gates are shut.
+//! 4. `earliest` of a lane is not after the earliest deadline there, and `crowded` says whether more than [`ROOM`] are there. If
+//!    one is crowded, a worker that looks for work sees to it first. What is in the queue comes before all in the inbox if it
+//!    is due before; with one lane also if it is due at the same instant, since it came before. Of several lanes one may
+//!    have been emptied after what is in another came.
 //! 5. A task that has never been in the queue has no key; whoever wants it out of the queue empties the inbox first.
 //! 6. A key in `withdrawn` is that of a plain task that is cancelled, or it is stale because a worker has taken the task, which
 //!    finds out. Such a task has nothing of a user's any more, so it may be dropped under the lock.
@@ -42,26 +52,27 @@
 //!    step, as far as was known when the inbox was last emptied.
 //!
 //! # Protocol
-//! - *Submission:* take the inbox; if there is room and the gate allows it, number the task and leave it. Otherwise let
-//!   go, and take both locks: see [`Held`].
-//! - *Submission to a crowded inbox:* where every worker is awake leave the task all the same, as long as there is room for
+//! - *Submission:* take the lane; if there is room and the gate allows it, number the task and leave it. Otherwise let
+//!   go, and take all locks: see [`Held`]. Whoever has waited for the lane, and was not the last to use it, keeps to the next
+//!   one from then on.
+//! - *Submission to a crowded lane:* where every worker is awake leave the task all the same, as long as there is room for
 //!   it: the next that looks sorts it in. Otherwise, and if there is none, empty it, if the pool's lock is free at this
 //!   moment; if not, somebody is there who will do so.
-//! - *A worker that looks for work* takes what is [laid out](super::ready), if that is not after `earliest`. If nothing is, it
-//!   takes the pool's lock alone. If the first task of the queue is due, not after
-//!   `earliest`, and nobody else is idle, it takes that; of an inbox that is crowded, or has something due, it sorts in what is
+//! - *A worker that looks for work* takes what is [laid out](super::ready), if that comes before the inbox by 4. If nothing is,
+//!   it takes the pool's lock alone. If the first task of the queue is due, comes before the inbox,
+//!   and nobody else is idle, it takes that; of a lane that is crowded, or has something due, it sorts in what is
 //!   there before. Otherwise it empties the inbox first, and keeps it until the gate is set for what it decided: to take (and
 //!   leave somebody idle), to wait, to go.
 //! - *A worker that finds nothing due but in the inbox,* where they have been coming several at a time, lets the inbox fill for
 //!   a moment first, without any lock: see *Crowds*.
-//! - *A cancel* of a plain task takes the inbox: it takes the task out of it, or leaves its key. If neither will do, or there
+//! - *A cancel* of a plain task takes its thread's lane: it takes the task out of it, or leaves its key. If neither will do, or there
 //!   are [`BATCH`] keys, it takes the pool's lock, alone if the task has a key, and the other keys with it.
-//! - *Everybody else* holds both and sees all there is.
-//! - *Whoever empties the inbox* to hold it does so in a few rounds, sorting in without its lock, until few are left: a
+//! - *Everybody else* holds all locks and sees all there is.
+//! - *Whoever empties the inbox* to hold it does so in a few rounds, sorting in without its locks, until few are left: a
 //!   submission that finds it taken for longer than a moment goes to sleep, and to wake it takes longer than to sort them in.
 //!
 //! # Bounds
-//! From [`ROOM`] entries on the inbox is crowded, and at [`MOST`] it is full, so no call has to move more than that, and they
+//! From [`ROOM`] entries on a lane is crowded, and at [`MOST`] it is full, so no call has to move more than that, and they
 //! share one step of the queue's upkeep for each chunk of it. It is more than crowded only while workers are awake: they run
 //! short tasks, one after the other, and had better sort in what comes themselves, in their own cache, than find their lock
 //! taken. A burst on one worker gained a third when submissions came to leave what they could not sort in at once, and what
@@ -79,156 +90,140 @@
 //! *A worker that is called to sort in what comes while nothing is due,* so that submissions need not: every task then travels
 //! to the other processor, an insert among 100,000 went from 158 to 281 ns. *Fetching the blocks and the letters that are
 //! written next into the cache:* nothing to be gained beside the crowds.
-//! *A list without a lock:* the number, the gate and the entry would have to change in one step all the same.
-//! *An inbox for each producer:* with one order over all, the worker would have to look into each of them before it
-//! takes anything. *Letting a submission try the pool's lock first:* the lock would go on travelling between the
+//! *A list without a lock:* the number, the gate and the entry would have to change in one step all the same. *Letting a submission try the pool's lock first:* the lock would go on travelling between the
 //! producers and the workers, and that is what costs. *Keys of all tasks, or more of them:* a cancel of what is due soon
 //! takes a step of the queue's upkeep, and with sixteen of them the longest call grew from 65 to 260 µs.
 
-use std::ops::{Deref, DerefMut};
+use std::cell::Cell;
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
 use punctual_engine::{TaskKey, Tick};
 
 use super::core::{Core, Offer};
+use super::lane::{Lane, Letter, MOST, ROOM, Tray, Withdrawn};
 use super::ready::{Ready, Taken};
 use super::tally::Tally;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard, thread_local};
 use crate::task::{Header, TaskId, TaskRef};
 
-/// How many entries the inbox has room for; with more it is crowded.
-pub(super) const ROOM: usize = if cfg!(punctual_loom) { 1 } else { 32 };
-/// How many it takes if nobody comes to empty it.
-pub(super) const MOST: usize = if cfg!(punctual_loom) { 2 } else { 8 * ROOM };
-/// So few are sorted in while submissions wait.
-const FEW: usize = if cfg!(punctual_loom) { 0 } else { 4 };
-/// How often it is tried to bring it to that.
-const ROUNDS: u32 = if cfg!(punctual_loom) { 1 } else { 4 };
+/// How many lanes there are at most. A worker looks at each that is in use.
+pub(super) const LANES: usize = if cfg!(punctual_loom) { 2 } else { 8 };
 /// As many at once, and more are coming as fast as they are taken.
 pub(super) const CROWD: usize = if cfg!(punctual_loom) { 1 } else { 4 };
-/// How many keys of cancelled tasks it takes.
-pub(super) const BATCH: usize = if cfg!(punctual_loom) { 1 } else { 4 };
+
+thread_local! {
+    /// The lane that this thread keeps to, in every pool.
+    #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro knows no const")]
+    static MINE: Cell<usize> = Cell::new(0);
+}
+
+/// The lane of this thread, and what tells it from other threads.
+#[inline]
+fn mine() -> (usize, usize) {
+    MINE.try_with(|lane| (lane.get(), std::ptr::from_ref(lane).addr())).unwrap_or((0, 0))
+}
 
 /// The state of a pool behind its lock, and the inbox in front of it.
 pub(crate) struct Guarded {
     core: Mutex<Core>,
-    inbox: Inbox,
-    ready: Arc<Ready>,
-}
-
-struct Inbox {
-    /// On a line of its own: workers look at it for every task.
-    notice: Padded<Notice>,
-    tray: Mutex<Tray>,
+    /// The number of the next task, if several lanes are in use. On a line of its own: every submission writes to it.
+    numbers: Padded<AtomicU64>,
+    inbox: Padded<Inbox>,
 }
 
 #[repr(align(128))]
 struct Padded<T>(T);
 
-/// Invariant 4, for workers to look at without the lock.
-struct Notice {
-    earliest: AtomicU64,
-    crowded: AtomicBool,
+/// What every submission reads and nobody writes to, or hardly ever.
+struct Inbox {
+    lanes: [Lane; LANES],
+    /// So many lanes, the first, are in use. Written under the pool's lock.
+    in_use: AtomicUsize,
+    ready: Arc<Ready>,
 }
 
-/// What the lock of the inbox guards.
-struct Tray {
-    letters: Vec<Letter>,
-    /// `None` is shut.
-    gate: Option<Tick>,
-    next_number: u64,
-    /// Invariant 6.
-    withdrawn: Vec<TaskKey>,
-    /// How many were cancelled since the inbox was emptied.
-    cancelled: u64,
-    /// From which deadline on a key may be left; [`Tick::MAX`] where none may.
-    withdraw_from: Tick,
-}
-
-/// What came of an attempt to cancel without the pool's lock.
-pub(super) enum Withdrawn {
-    /// It was in the inbox, and is the caller's to drop.
-    Unsorted(TaskRef),
-    /// It is as good as gone from the queue.
-    Noted,
-    /// There are enough of those: the pool's lock is to be taken for all of them.
-    Crowded,
-    /// It has to be decided under the pool's lock.
-    Refused,
-}
-
-/// A task that is to be queued.
-pub(super) struct Letter {
-    pub(super) deadline: Tick,
-    pub(super) number: u64,
-    pub(super) task: TaskRef,
-}
+/// The locks of the lanes that are in use.
+type Trays<'a> = [Option<MutexGuard<'a, Tray>>; LANES];
 
 impl Inbox {
+    /// The lanes that are in use.
+    #[inline]
+    fn lanes(&self) -> &[Lane] {
+        // Acquire: pairs with the store in `take_into_use`, for whoever does not have the pool's lock.
+        &self.lanes[..self.in_use.load(Ordering::Acquire)]
+    }
+
+    /// The lane of this thread; one that is in use.
+    #[inline]
+    fn lane(&self, mine: usize) -> &Lane {
+        let lanes = self.lanes();
+        lanes.get(mine).unwrap_or(&lanes[0])
+    }
+
     fn earliest(&self) -> Tick {
-        Tick::from_nanos(self.notice.0.earliest.load(Ordering::Acquire))
+        self.lanes().iter().map(Lane::earliest).min().unwrap_or(Tick::MAX)
     }
 
     fn is_crowded(&self) -> bool {
-        self.notice.0.crowded.load(Ordering::Acquire)
+        self.lanes().iter().any(Lane::is_crowded)
     }
 
-    /// Gives whoever has the pool's lock a moment to empty it.
-    fn linger(&self) {
-        self.look_out(100, || !self.is_crowded());
-    }
-
-    /// Looks so many times at most, until it is as wanted. Models do not.
-    fn look_out(&self, looks: u32, is_wanted: impl Fn() -> bool) {
-        let looks = if cfg!(punctual_loom) { 0 } else { looks };
-        let _ = (0..looks).any(|_| {
-            std::hint::spin_loop();
-            is_wanted()
-        });
+    /// What is in the queue and not after this comes before all that is in the inbox: invariant 4.
+    #[inline]
+    fn clear_until(&self) -> Option<Tick> {
+        match self.lanes() {
+            [lane] => Some(lane.earliest()),
+            lanes => {
+                let earliest = lanes.iter().map(Lane::earliest).min().unwrap_or(Tick::MAX).as_nanos();
+                if earliest == Tick::MAX.as_nanos() {
+                    return Some(Tick::MAX);
+                }
+                earliest.checked_sub(1).map(Tick::from_nanos)
+            }
+        }
     }
 }
 
-impl Tray {
-    fn hand_over_withdrawn(&mut self, core: &mut Core) {
-        std::mem::swap(&mut self.withdrawn, &mut core.withdrawn);
-        core.counts.cancelled += std::mem::take(&mut self.cancelled);
-    }
-
-    /// Sets what depends on the state of the pool.
-    fn set(&mut self, core: &Core) {
-        self.gate = core.gate();
-        self.withdraw_from = if core.may_withdraw() { core.queue.calm_from() } else { Tick::MAX };
-    }
-
-    fn next_id(&mut self) -> TaskId {
-        let number = self.next_number;
-        self.next_number += 1;
-        TaskId(number)
-    }
+/// Looks so many times at most, until it is as wanted. Models do not.
+fn look_out(looks: u32, is_wanted: impl Fn() -> bool) {
+    let looks = if cfg!(punctual_loom) { 0 } else { looks };
+    let _ = (0..looks).any(|_| {
+        std::hint::spin_loop();
+        is_wanted()
+    });
 }
 
 impl Guarded {
     pub(crate) fn new(core: Core) -> Self {
-        let tray = Tray {
-            letters: Vec::with_capacity(ROOM),
-            gate: None,
-            next_number: 0,
-            withdrawn: Vec::with_capacity(BATCH),
-            cancelled: 0,
-            withdraw_from: Tick::MAX,
-        };
-        let earliest = AtomicU64::new(Tick::MAX.as_nanos());
-        let notice = Padded(Notice { earliest, crowded: AtomicBool::new(false) });
         let ready = Arc::clone(&core.ready);
-        Self { core: Mutex::new(core), inbox: Inbox { notice, tray: Mutex::new(tray) }, ready }
+        let lanes = std::array::from_fn(|lane| Lane::new((lane == 0).then_some(0)));
+        let inbox = Padded(Inbox { lanes, in_use: AtomicUsize::new(1), ready });
+        Self { core: Mutex::new(core), numbers: Padded(AtomicU64::new(0)), inbox }
     }
 
-    /// Both locks, with everything in the queue.
+    /// The number of another task, for whoever has the lane of this tray.
+    #[inline]
+    fn next_id(&self, tray: &mut Tray) -> TaskId {
+        TaskId(match &mut tray.next_number {
+            Some(next) => {
+                *next += 1;
+                *next - 1
+            }
+            // Relaxed: of two calls, one of which came after the other, the later has the higher number all the same.
+            None => self.numbers.0.fetch_add(1, Ordering::Relaxed),
+        })
+    }
+
+    // ---- holding the pool
+
+    /// All locks, with everything in the queue.
     pub(crate) fn lock(&self) -> Held<'_> {
         let mut core = self.lock_whole();
-        let tray = self.empty(&mut core);
-        Held { tray, core }
+        self.take_into_use(mine().0, &core);
+        let trays = self.empty(&mut core);
+        Held { trays, core, guarded: self }
     }
 
     /// The pool's lock, with nothing laid out.
@@ -238,21 +233,71 @@ impl Guarded {
         core
     }
 
-    /// What comes next, if it is laid out.
-    #[inline]
-    pub(super) fn take_ready(&self, index: usize, tally: &Tally) -> Option<Taken> {
-        self.ready.take(index, tally, || self.inbox.earliest())
-    }
-
     /// The pool's lock alone. There may be entries in the inbox, and what the gate depends on must not change.
     pub(super) fn lock_alone(&self) -> MutexGuard<'_, Core> {
         self.core.lock()
     }
 
-    /// What is in the queue and not after this comes next; nothing does before a crowded inbox is seen to.
+    /// From now on there is this lane, too.
     #[inline]
-    pub(super) fn pressing(&self) -> Tick {
-        if self.inbox.is_crowded() { Tick::ZERO } else { self.inbox.earliest() }
+    fn take_into_use(&self, lane: usize, core: &Core) {
+        // Relaxed: written under the pool's lock.
+        let in_use = self.inbox.0.in_use.load(Ordering::Relaxed);
+        if in_use <= lane {
+            self.open(in_use..lane + 1, core);
+        }
+    }
+
+    #[cold]
+    fn open(&self, new: Range<usize>, core: &Core) {
+        let Inbox { lanes, in_use, .. } = &self.inbox.0;
+        if let Some(next) = lanes[0].lock().next_number.take() {
+            // Relaxed: whoever finds no number in the first lane has its lock, and in the others knows that they are in use.
+            self.numbers.0.store(next, Ordering::Relaxed);
+        }
+        lanes[new.clone()].iter().for_each(|lane| lane.lock().set(core));
+        // Release: whoever sees them in use sees where the numbers are.
+        in_use.store(new.end, Ordering::Release);
+    }
+
+    /// Moves what is in the inbox to the queue; the inbox stays locked. Nobody is called: see invariant 2.
+    fn empty<'a>(&'a self, core: &mut Core) -> Trays<'a> {
+        let mut trays = [const { None }; LANES];
+        let lanes = self.inbox.0.lanes();
+        if lanes.len() > 1 {
+            // The most of it before the first is locked, so that submissions go on.
+            lanes.iter().filter(|lane| lane.earliest() < Tick::MAX).for_each(|lane| lane.sort_in(core));
+        }
+        for (tray, lane) in trays.iter_mut().zip(lanes) {
+            *tray = Some(lane.empty(core));
+        }
+        for tray in trays.iter_mut().flatten() {
+            tray.take_out(core);
+        }
+        trays
+    }
+
+    // ---- submissions and cancels
+
+    /// The lane of this thread, locked.
+    #[inline]
+    fn own(&self) -> (&Lane, MutexGuard<'_, Tray>) {
+        let (mine, me) = mine();
+        let lane = self.inbox.0.lane(mine);
+        let mut tray = lane.try_lock().unwrap_or_else(|| self.contend(lane, mine, me));
+        tray.user = me;
+        (lane, tray)
+    }
+
+    /// The same if somebody has it at this moment.
+    #[cold]
+    fn contend<'a>(&'a self, lane: &'a Lane, mine: usize, me: usize) -> MutexGuard<'a, Tray> {
+        let tray = lane.lock();
+        if tray.user != me {
+            // Two threads in one lane. The other is taken into use when the thread next has the pool's lock.
+            let _ = MINE.try_with(|lane| lane.set((mine + 1) % lanes_for_all()));
+        }
+        tray
     }
 
     /// Leaves a task in the inbox; gives it back if it has to be decided under the pool's lock.
@@ -261,108 +306,37 @@ impl Guarded {
         if offer.id.is_some() || task.header().is_special() {
             return Err(task);
         }
-        let mut tray = self.inbox.tray.lock();
+        let (lane, mut tray) = self.own();
         let count = tray.letters.len();
         if count >= MOST || count >= ROOM && count % ROOM == 0 && tray.gate != Some(Tick::ZERO) {
-            tray = self.make_room(tray);
+            tray = self.make_room(lane, tray);
         }
         if tray.letters.len() >= MOST || tray.gate.is_none_or(|gate| offer.deadline < gate) {
             return Err(task);
         }
-        let id = tray.next_id();
+        let id = self.next_id(&mut tray);
         offer.id = Some(id);
-        let (notice, nanos) = (&self.inbox.notice.0, offer.deadline.as_nanos());
-        // Relaxed: written under the lock. Written seldom, because workers look at it.
-        if nanos < notice.earliest.load(Ordering::Relaxed) {
-            notice.earliest.store(nanos, Ordering::Release);
-        }
-        if tray.letters.len() == ROOM {
-            notice.crowded.store(true, Ordering::Release);
-        }
-        tray.letters.push(Letter { deadline: offer.deadline, number: id.number(), task });
+        lane.leave(&mut tray, Letter { deadline: offer.deadline, number: id.number(), task });
         Ok(())
     }
 
-    /// A crowded inbox, emptied if nobody has the pool's lock.
+    /// A crowded lane, emptied if nobody has the pool's lock.
     #[cold]
-    fn make_room<'a>(&'a self, tray: MutexGuard<'a, Tray>) -> MutexGuard<'a, Tray> {
+    fn make_room<'a>(&'a self, lane: &'a Lane, tray: MutexGuard<'a, Tray>) -> MutexGuard<'a, Tray> {
         let is_full = tray.letters.len() >= MOST;
         drop(tray);
         if let Some(mut core) = self.core.try_lock() {
-            let mut tray = self.empty_letters(&mut core);
+            self.take_into_use(mine().0, &core);
+            // What was withdrawn is for cancels to pay for.
+            let mut tray = lane.empty(&mut core);
             tray.set(&core);
             return tray;
         }
         if is_full {
-            self.inbox.linger();
+            // Somebody has the pool's lock, and a moment to empty it.
+            look_out(100, || !lane.is_crowded());
         }
-        self.inbox.tray.lock()
-    }
-
-    /// Moves what is in the inbox to the queue; the inbox stays locked. Nobody is called: see invariant 2.
-    fn empty<'a>(&'a self, core: &mut Core) -> MutexGuard<'a, Tray> {
-        let mut tray = self.empty_letters(core);
-        if tray.cancelled > 0 {
-            tray.hand_over_withdrawn(core);
-            core.take_out();
-        }
-        tray
-    }
-
-    /// The same of letters alone, for a submission: what was withdrawn is for cancels to pay for.
-    fn empty_letters<'a>(&'a self, core: &mut Core) -> MutexGuard<'a, Tray> {
-        let mut tray = self.inbox.tray.lock();
-        // The most of it without the lock of the inbox, so that submissions go on.
-        for _ in 0..ROUNDS {
-            if tray.letters.len() <= FEW {
-                break;
-            }
-            tray = self.take_over(core, tray);
-            drop(tray);
-            core.sort_in();
-            tray = self.inbox.tray.lock();
-        }
-        if !tray.letters.is_empty() {
-            tray = self.take_over(core, tray);
-            core.sort_in();
-        }
-        tray
-    }
-
-    fn take_over<'a>(&self, core: &mut Core, mut tray: MutexGuard<'a, Tray>) -> MutexGuard<'a, Tray> {
-        std::mem::swap(&mut tray.letters, &mut core.letters);
-        let notice = &self.inbox.notice.0;
-        notice.earliest.store(Tick::MAX.as_nanos(), Ordering::Release);
-        notice.crowded.store(false, Ordering::Release);
-        tray
-    }
-
-    /// Whether a worker had better let the inbox fill: what is due comes in crowds, and now there are few.
-    pub(super) fn is_filling(&self, core: &Core, now: Tick) -> bool {
-        let earliest = self.inbox.earliest();
-        core.in_crowds && !self.inbox.is_crowded() && earliest <= now && !core.has_due(now)
-    }
-
-    /// Waits until the inbox is crowded, but about a microsecond at most. To be called without a lock.
-    pub(super) fn let_fill(&self) {
-        self.inbox.look_out(64, || self.inbox.is_crowded());
-    }
-
-    /// What a worker has to hold for its next step: the inbox, emptied, unless it is plain what comes first and nobody
-    /// else could take the next.
-    pub(super) fn look<'a>(&'a self, core: &mut Core, now: Tick) -> Option<Gatekeeper<'a>> {
-        if core.has_plain_step(now, self.pressing()) {
-            return None;
-        }
-        // It is crowded, or has something that is due.
-        if self.pressing() <= now {
-            drop(self.take_over(core, self.inbox.tray.lock()));
-            core.sort_in();
-            if core.has_plain_step(now, self.pressing()) {
-                return None;
-            }
-        }
-        Some(Gatekeeper(self.empty(core)))
+        lane.lock()
     }
 
     /// Counts a task that was cancelled while it waited, and sees to it that it leaves the queue, without the pool's lock.
@@ -370,36 +344,15 @@ impl Guarded {
     pub(super) fn withdraw(&self, task: &Header, deadline: Tick) -> Withdrawn {
         // It has just been cancelled: if nobody has moved it up to now, nobody will.
         let Some(key) = task.plain_key() else { return Withdrawn::Refused };
-        let mut tray = self.inbox.tray.lock();
-        if tray.withdraw_from == Tick::MAX {
-            return Withdrawn::Refused;
-        }
-        if key == TaskKey::NONE {
-            // Most likely one of the last. If it is not here, somebody is about to queue it.
-            let place = tray.letters.iter().rposition(|letter| std::ptr::eq(letter.task.header(), task));
-            let Some(place) = place else { return Withdrawn::Refused };
-            tray.cancelled += 1;
-            let letter = tray.letters.remove(place);
-            if tray.letters.is_empty() {
-                // Otherwise workers would go on looking out for it.
-                self.inbox.notice.0.earliest.store(Tick::MAX.as_nanos(), Ordering::Release);
-            }
-            return Withdrawn::Unsorted(letter.task);
-        }
-        if deadline < tray.withdraw_from {
-            return Withdrawn::Refused;
-        }
-        if tray.withdrawn.len() >= BATCH {
-            return Withdrawn::Crowded;
-        }
-        tray.withdrawn.push(key);
-        tray.cancelled += 1;
-        Withdrawn::Noted
+        let (lane, mut tray) = self.own();
+        lane.withdraw(&mut tray, task, key, deadline)
     }
 
-    /// Takes what was withdrawn out of the queue.
+    /// Takes what this thread has withdrawn out of the queue.
     pub(super) fn take_out(&self, core: &mut Core) {
-        self.inbox.tray.lock().hand_over_withdrawn(core);
+        let (mine, _) = mine();
+        self.inbox.0.lane(mine).lock().hand_over(core);
+        self.take_into_use(mine, core);
         core.take_out();
     }
 
@@ -410,28 +363,90 @@ impl Guarded {
         }
         core.unlink(task.key()).or_else(|| core.unlay(task))
     }
+
+    // ---- workers
+
+    /// What comes next, if it is laid out.
+    #[inline]
+    pub(super) fn take_ready(&self, index: usize, tally: &Tally) -> Option<Taken> {
+        self.inbox.0.ready.take(index, tally, || self.inbox.0.clear_until())
+    }
+
+    /// What is in the queue and not after this comes next; nothing does before a crowded lane is seen to.
+    #[inline]
+    pub(super) fn clear_until(&self) -> Option<Tick> {
+        if self.inbox.0.is_crowded() { None } else { self.inbox.0.clear_until() }
+    }
+
+    /// Whether a worker had better let the inbox fill: what is due comes in crowds, and now there are few.
+    pub(super) fn is_filling(&self, core: &Core, now: Tick) -> bool {
+        let inbox = &self.inbox.0;
+        core.in_crowds && !inbox.is_crowded() && inbox.earliest() <= now && !core.has_due(now)
+    }
+
+    /// Waits until the inbox is crowded, but about a microsecond at most. To be called without a lock.
+    pub(super) fn let_fill(&self) {
+        look_out(64, || self.inbox.0.is_crowded());
+    }
+
+    /// What a worker has to hold for its next step: the inbox, emptied, unless it is plain what comes first and nobody
+    /// else could take the next.
+    pub(super) fn look<'a>(&'a self, core: &mut Core, now: Tick) -> Option<Gatekeeper<'a>> {
+        if core.has_plain_step(now, self.clear_until()) {
+            return None;
+        }
+        let presses = |lane: &&Lane| lane.is_crowded() || lane.earliest() <= now;
+        let mut pressing = self.inbox.0.lanes().iter().filter(presses).peekable();
+        if pressing.peek().is_some() {
+            pressing.for_each(|lane| lane.sort_in(core));
+            if core.has_plain_step(now, self.clear_until()) {
+                return None;
+            }
+        }
+        Some(Gatekeeper(self.empty(core)))
+    }
+
+    #[cfg(test)]
+    pub(super) fn earliest(&self) -> Tick {
+        self.inbox.0.earliest()
+    }
+}
+
+/// How many lanes threads are spread over: not more than can run at once.
+fn lanes_for_all() -> usize {
+    #[cfg(punctual_loom)]
+    return LANES;
+    #[cfg(not(punctual_loom))]
+    {
+        static LANES_FOR_ALL: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| {
+            std::thread::available_parallelism().map_or(LANES, usize::from).min(LANES)
+        });
+        *LANES_FOR_ALL
+    }
 }
 
 /// The inbox, locked and empty, while a worker decides what it does next.
 #[must_use]
-pub(super) struct Gatekeeper<'a>(MutexGuard<'a, Tray>);
+pub(super) struct Gatekeeper<'a>(Trays<'a>);
 
 impl Gatekeeper<'_> {
     /// Lets go, after the decision.
     pub(super) fn settle(mut self, core: &Core) {
-        self.0.set(core);
+        self.0.iter_mut().flatten().for_each(|tray| tray.set(core));
     }
 }
 
-/// Both locks. Sets the gate when it is given up.
+/// All locks. Sets the gates when it is given up.
 pub(crate) struct Held<'a> {
-    tray: MutexGuard<'a, Tray>,
+    trays: Trays<'a>,
     core: MutexGuard<'a, Core>,
+    guarded: &'a Guarded,
 }
 
 impl Held<'_> {
     pub(crate) fn next_id(&mut self) -> TaskId {
-        self.tray.next_id()
+        let [Some(first), ..] = &mut self.trays else { unreachable!("the first lane is in use") };
+        self.guarded.next_id(first)
     }
 }
 
@@ -451,16 +466,19 @@ impl DerefMut for Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.tray.set(&self.core);
+        let core = &*self.core;
+        self.trays.iter_mut().flatten().for_each(|tray| tray.set(core));
     }
 }
 
 #[cfg(all(test, not(punctual_loom)))]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
+    use std::thread;
     use std::time::Duration;
 
-    use super::{BATCH, ROOM};
+    use super::super::lane::{BATCH, ROOM};
+    use super::{LANES, MINE, lanes_for_all, mine};
     use crate::{Clock, Executor, ManualClock, Stats, TaskHandle, TaskState, Tick};
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -508,6 +526,87 @@ mod tests {
         }
     }
 
+    /// What a thread returns that keeps to this lane.
+    fn in_lane<R: Send>(lane: usize, act: impl FnOnce() -> R + Send) -> R {
+        let keeping = || {
+            MINE.with(|mine| mine.set(lane));
+            act()
+        };
+        thread::scope(|scope| scope.spawn(keeping).join().unwrap())
+    }
+
+    /// A pool whose worker waits for a task in an hour, so that what is due later is left in the inbox. All lanes are in use.
+    fn watched(clock: &ManualClock) -> (Executor, TaskHandle<()>) {
+        let executor = pool(clock);
+        in_lane(LANES - 1, || drop(executor.pool().core.lock()));
+        let first = executor.schedule(HOUR, || ()).unwrap();
+        clock.wait_until_idle();
+        (executor, first)
+    }
+
+    /// Invariant 4: the lanes are emptied at different times, and what is due at one instant runs in the order of submission.
+    #[test]
+    fn what_is_due_at_one_instant_runs_in_order_whatever_lane_it_came_by() {
+        let clock = ManualClock::new();
+        let (executor, _first) = watched(&clock);
+        let (ran, mut submitted) = (Arc::new(Mutex::new(Vec::new())), 0);
+        let mut random = fastrand::Rng::with_seed(7);
+        while submitted < 20 * ROOM {
+            // The first few lanes are crowded, and emptied, again and again; the others hardly ever.
+            let lanes = random.usize(1..=LANES);
+            let (lane, count) = (random.usize(..lanes), random.usize(1..ROOM));
+            in_lane(lane, || {
+                for number in submitted..submitted + count {
+                    let ran = Arc::clone(&ran);
+                    drop(executor.schedule(2 * HOUR, move || ran.lock().unwrap().push(number)).unwrap());
+                }
+            });
+            submitted += count;
+        }
+        assert!(executor.pool().core.earliest() < Tick::MAX, "some are in the inbox");
+        clock.jump(2 * HOUR);
+        clock.wait_until_idle();
+        assert_eq!(*ran.lock().unwrap(), Vec::from_iter(0..submitted));
+        executor.close().unwrap();
+    }
+
+    #[test]
+    fn what_is_in_any_lane_is_seen_and_cancelled_by_whoever_wants_to() {
+        let clock = ManualClock::new();
+        let (executor, first) = watched(&clock);
+        let tasks: Vec<_> =
+            (0..LANES).map(|lane| in_lane(lane, || executor.schedule(2 * HOUR, || ()).unwrap())).collect();
+        assert_eq!(executor.stats().queued, 1 + LANES);
+        let more: Vec<_> =
+            (0..LANES).map(|lane| in_lane(lane, || executor.schedule(3 * HOUR, || ()).unwrap())).collect();
+        for (lane, (task, other)) in tasks.iter().zip(&more).enumerate() {
+            // Of the second of them it is another's lane, but for the last.
+            in_lane(lane, || assert!(task.cancel()));
+            in_lane(LANES - 1, || assert!(other.cancel()));
+        }
+        assert!(first.cancel());
+        assert_eq!(counts(&executor), (0, 1 + 2 * LANES as u64));
+        executor.close().unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_meets_another_in_its_lane_keeps_to_the_next() {
+        let clock = ManualClock::new();
+        let (executor, _first) = watched(&clock);
+        let (core, me) = (&executor.pool().core, mine().1);
+        let lane = &core.inbox.0.lanes[0];
+        let moved = |user: usize| {
+            lane.lock().user = user;
+            in_lane(0, || {
+                drop(core.contend(lane, 0, me));
+                mine().0
+            })
+        };
+        assert_eq!(moved(me), 0, "it has met a worker");
+        assert_eq!(moved(me + 1), 1 % lanes_for_all());
+        executor.shutdown_now();
+    }
+
     #[test]
     fn nobody_looks_out_for_what_was_cancelled_in_the_inbox() {
         let clock = ManualClock::new();
@@ -517,8 +616,8 @@ mod tests {
         let first = executor.schedule(HOUR, || ()).unwrap();
         clock.wait_until_idle();
         let tasks = [2, 3].map(|hours| executor.schedule(hours * HOUR, || ()).unwrap());
-        assert_eq!(pool.core.inbox.earliest(), clock.now().after(2 * HOUR), "they are in the inbox");
-        let cancelled = tasks.map(|task| (task.cancel(), pool.core.inbox.earliest() < Tick::MAX));
+        assert_eq!(pool.core.earliest(), clock.now().after(2 * HOUR), "they are in the inbox");
+        let cancelled = tasks.map(|task| (task.cancel(), pool.core.earliest() < Tick::MAX));
         assert_eq!(cancelled, [(true, true), (true, false)]);
         assert!(first.cancel());
         executor.close().unwrap();

@@ -268,6 +268,26 @@ fn what_is_left_while_the_worker_is_on_its_way_is_run_in_order() {
     });
 }
 
+#[test]
+fn what_two_threads_leave_at_once_is_run() {
+    // Where they meet, one of them keeps to another lane from then on: its second task may be left there. With two
+    // pre-emptions it takes four minutes.
+    explore(1, || {
+        let executor = start(&ManualClock::new(), 0);
+        executor.prestart_core_thread();
+        let other = {
+            let executor = executor.clone();
+            thread::spawn(move || [1, 2].map(|value| executor.submit(move || value).unwrap()))
+        };
+        let mine = executor.submit(|| 3).unwrap();
+        let [first, second] = other.join().unwrap();
+        assert!(first.id() < second.id() && mine.id() != first.id() && mine.id() != second.id());
+        assert_eq!([first, second, mine].map(|task| task.join().unwrap()), [1, 2, 3]);
+        executor.shutdown();
+        end(&executor);
+    });
+}
+
 // ---- what is laid out
 
 #[test]

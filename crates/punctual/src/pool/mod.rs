@@ -20,6 +20,7 @@
 mod control;
 mod core;
 mod inbox;
+mod lane;
 mod leader;
 mod look;
 #[cfg(all(test, punctual_loom))]
@@ -52,7 +53,7 @@ pub(crate) use self::core::Offer;
 use self::core::Then;
 use self::inbox::Guarded;
 pub(crate) use self::inbox::Held;
-use self::inbox::Withdrawn;
+use self::lane::Withdrawn;
 pub(crate) use self::leader::Waiting;
 pub(crate) use self::sizes::Sizes;
 use self::spawn::Asked;

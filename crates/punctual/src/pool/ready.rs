@@ -84,16 +84,21 @@ impl Ready {
         Self { count: AtomicUsize::new(0), table: Mutex::new(table) }
     }
 
-    /// The first of what is laid out, for the worker at this place, unless something that is due before `inbox` is not there.
+    /// The first of what is laid out, for the worker at this place, if the inbox is `clear` so far.
     #[inline]
-    pub(super) fn take(&self, index: usize, tally: &Tally, inbox: impl FnOnce() -> Tick) -> Option<Taken> {
+    pub(super) fn take(
+        &self,
+        index: usize,
+        tally: &Tally,
+        clear: impl FnOnce() -> Option<Tick>,
+    ) -> Option<Taken> {
         // Relaxed: if there is more than it says, that is found under the pool's lock.
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let mut table = self.table.lock();
         let first = table.laid.last()?;
-        if first.deadline > inbox() {
+        if clear().is_none_or(|clear| first.deadline > clear) {
             return None;
         }
         let fired = table.laid.pop()?;

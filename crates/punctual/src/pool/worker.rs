@@ -103,8 +103,8 @@ impl Worker<'_> {
         }
         let mut core = pool.core.lock_alone();
         if may_be_quick {
-            let inbox = || pool.core.pressing();
-            if let Some(taken) = core.take_next(self.index, &self.tally, self.known, inbox) {
+            let clear = || pool.core.clear_until();
+            if let Some(taken) = core.take_next(self.index, &self.tally, self.known, clear) {
                 drop(core);
                 return Some(self.go_on(taken, last));
             }

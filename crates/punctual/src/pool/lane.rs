@@ -1,0 +1,209 @@
+//! One of the lanes of the [inbox](super::inbox): what a thread leaves there, and its lock.
+//!
+//! # Invariants
+//! Those of the inbox, of which 4 is kept here: `earliest` is not after the earliest deadline in the lane, and `crowded` says
+//! whether more than [`ROOM`] are there; both are written under its lock.
+
+use punctual_engine::{TaskKey, Tick};
+
+use super::core::Core;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
+use crate::task::{Header, TaskRef};
+
+/// How many entries a lane has room for; with more it is crowded.
+pub(super) const ROOM: usize = if cfg!(punctual_loom) { 1 } else { 32 };
+/// How many it takes if nobody comes to empty it.
+pub(super) const MOST: usize = if cfg!(punctual_loom) { 2 } else { 8 * ROOM };
+/// How many keys of cancelled tasks it takes.
+pub(super) const BATCH: usize = if cfg!(punctual_loom) { 1 } else { 4 };
+/// So few are sorted in while submissions wait.
+const FEW: usize = if cfg!(punctual_loom) { 0 } else { 4 };
+/// How often it is tried to bring it to that.
+const ROUNDS: u32 = if cfg!(punctual_loom) { 1 } else { 4 };
+
+/// Each of the two on lines of its own: workers look at the notice for every task.
+pub(super) struct Lane {
+    notice: Padded<Notice>,
+    tray: Padded<Mutex<Tray>>,
+}
+
+#[repr(align(128))]
+struct Padded<T>(T);
+
+/// For workers to look at without the lock.
+struct Notice {
+    earliest: AtomicU64,
+    crowded: AtomicBool,
+}
+
+/// What the lock of a lane guards.
+pub(super) struct Tray {
+    pub(super) letters: Vec<Letter>,
+    /// `None` is shut.
+    pub(super) gate: Option<Tick>,
+    /// Invariant 6 of the inbox.
+    withdrawn: Vec<TaskKey>,
+    /// How many were cancelled since the lane was emptied.
+    cancelled: u64,
+    /// From which deadline on a key may be left; [`Tick::MAX`] where none may.
+    withdraw_from: Tick,
+    /// The thread that used it last.
+    pub(super) user: usize,
+    /// The number of the next task, if this is the only lane in use.
+    pub(super) next_number: Option<u64>,
+}
+
+/// A task that is to be queued.
+pub(super) struct Letter {
+    pub(super) deadline: Tick,
+    pub(super) number: u64,
+    pub(super) task: TaskRef,
+}
+
+/// What came of an attempt to cancel without the pool's lock.
+pub(super) enum Withdrawn {
+    /// It was in the lane, and is the caller's to drop.
+    Unsorted(TaskRef),
+    /// It is as good as gone from the queue.
+    Noted,
+    /// There are enough of those: the pool's lock is to be taken for all of them.
+    Crowded,
+    /// It has to be decided under the pool's lock.
+    Refused,
+}
+
+impl Lane {
+    pub(super) fn new(next_number: Option<u64>) -> Self {
+        let tray = Tray {
+            letters: Vec::new(),
+            gate: None,
+            withdrawn: Vec::new(),
+            cancelled: 0,
+            withdraw_from: Tick::MAX,
+            user: 0,
+            next_number,
+        };
+        let earliest = AtomicU64::new(Tick::MAX.as_nanos());
+        let notice = Padded(Notice { earliest, crowded: AtomicBool::new(false) });
+        Self { notice, tray: Padded(Mutex::new(tray)) }
+    }
+
+    #[inline]
+    pub(super) fn earliest(&self) -> Tick {
+        Tick::from_nanos(self.notice.0.earliest.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.notice.0.crowded.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'_, Tray> {
+        self.tray.0.lock()
+    }
+
+    #[inline]
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Tray>> {
+        self.tray.0.try_lock()
+    }
+
+    /// Leaves a task, in the lane's tray, for which there is room.
+    #[inline]
+    pub(super) fn leave(&self, tray: &mut Tray, letter: Letter) {
+        let (notice, nanos) = (&self.notice.0, letter.deadline.as_nanos());
+        // Relaxed: written under the lock. Written seldom, because workers look at it.
+        if nanos < notice.earliest.load(Ordering::Relaxed) {
+            notice.earliest.store(nanos, Ordering::Release);
+        }
+        if tray.letters.len() == ROOM {
+            notice.crowded.store(true, Ordering::Release);
+        }
+        tray.letters.push(letter);
+    }
+
+    /// Moves what is there to the queue, and locks the lane when it is empty. What comes meanwhile is let in: only the last few
+    /// are sorted in while it is locked.
+    pub(super) fn empty(&self, core: &mut Core) -> MutexGuard<'_, Tray> {
+        let mut tray = self.lock();
+        for _ in 0..ROUNDS {
+            if tray.letters.len() <= FEW {
+                break;
+            }
+            self.take_over(&mut tray, core);
+            drop(tray);
+            core.sort_in();
+            tray = self.lock();
+        }
+        if !tray.letters.is_empty() {
+            self.take_over(&mut tray, core);
+            core.sort_in();
+        }
+        tray
+    }
+
+    /// Moves what is there now to the queue.
+    pub(super) fn sort_in(&self, core: &mut Core) {
+        self.take_over(&mut self.lock(), core);
+        core.sort_in();
+    }
+
+    fn take_over(&self, tray: &mut Tray, core: &mut Core) {
+        std::mem::swap(&mut tray.letters, &mut core.letters);
+        let notice = &self.notice.0;
+        notice.earliest.store(Tick::MAX.as_nanos(), Ordering::Release);
+        notice.crowded.store(false, Ordering::Release);
+    }
+
+    /// Counts a task that was cancelled while it waited, and sees to it that it leaves the queue, without the pool's lock.
+    /// `deadline` is not after that of the task, and `key` its own.
+    pub(super) fn withdraw(&self, tray: &mut Tray, task: &Header, key: TaskKey, deadline: Tick) -> Withdrawn {
+        if tray.withdraw_from == Tick::MAX {
+            return Withdrawn::Refused;
+        }
+        if key == TaskKey::NONE {
+            // Most likely one of the last. If it is not here it is in another lane, or somebody is about to queue it.
+            let place = tray.letters.iter().rposition(|letter| std::ptr::eq(letter.task.header(), task));
+            let Some(place) = place else { return Withdrawn::Refused };
+            tray.cancelled += 1;
+            let letter = tray.letters.remove(place);
+            if tray.letters.is_empty() {
+                // Otherwise workers would go on looking out for it.
+                self.notice.0.earliest.store(Tick::MAX.as_nanos(), Ordering::Release);
+            }
+            return Withdrawn::Unsorted(letter.task);
+        }
+        if deadline < tray.withdraw_from {
+            return Withdrawn::Refused;
+        }
+        if tray.withdrawn.len() >= BATCH {
+            return Withdrawn::Crowded;
+        }
+        tray.withdrawn.push(key);
+        tray.cancelled += 1;
+        Withdrawn::Noted
+    }
+}
+
+impl Tray {
+    /// Leaves what was withdrawn to the pool, which is to take it out of the queue.
+    pub(super) fn hand_over(&mut self, core: &mut Core) {
+        std::mem::swap(&mut self.withdrawn, &mut core.withdrawn);
+        core.counts.cancelled += std::mem::take(&mut self.cancelled);
+    }
+
+    /// Takes what was withdrawn out of the queue.
+    pub(super) fn take_out(&mut self, core: &mut Core) {
+        if self.cancelled > 0 {
+            self.hand_over(core);
+            core.take_out();
+        }
+    }
+
+    /// Sets what depends on the state of the pool.
+    pub(super) fn set(&mut self, core: &Core) {
+        self.gate = core.gate();
+        self.withdraw_from = if core.may_withdraw() { core.queue.calm_from() } else { Tick::MAX };
+    }
+}
