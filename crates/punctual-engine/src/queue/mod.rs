@@ -135,6 +135,9 @@ pub use heap::ReferenceHeap;
 /// Which of those that come next a pop shows: it is wanted some hundred nanoseconds later, which is what a look at memory takes.
 const AHEAD: usize = 5;
 
+/// In a call that has done so much work no more entries are cancelled.
+const ENOUGH_WORK: u64 = if cfg!(test) { 20 } else { 768 };
+
 /// In chunks of 1,024.
 type Values<T> = Slab<T, { if cfg!(test) { 3 } else { 10 } }>;
 /// In chunks of 64.
@@ -391,9 +394,12 @@ impl<T> TimerQueue<T> {
         Some((value, was))
     }
 
-    /// [`cancel`](Self::cancel) for a few at once, each of which `taken` gets; those that have left already are passed over.
+    /// [`cancel`](Self::cancel) for several at once, each of which `taken` gets; those that have left already are passed over.
     /// Their slots are brought into the cache together, and those that are not due before
     /// [`calm_from`](Self::calm_from) share the upkeep, so this is cheaper than one by one.
+    ///
+    /// Says how many of the keys it has seen to, the first ones. If each of a few should be dear, as may happen, it leaves the
+    /// others for another time, lest this call be long.
     ///
     /// ```
     /// # use punctual_engine::{Tick, TimerQueue};
@@ -401,15 +407,21 @@ impl<T> TimerQueue<T> {
     /// let keys = [5, 7, 9].map(|nanos| queue.insert(Tick::from_nanos(nanos), 0, nanos));
     /// queue.pop();
     /// let mut gone = Vec::new();
-    /// queue.cancel_each(&keys, |value| gone.push(value));
-    /// assert_eq!((gone, queue.len()), (vec![7, 9], 0));
+    /// let seen = queue.cancel_each(&keys, |value| gone.push(value));
+    /// assert_eq!((seen, gone, queue.len()), (3, vec![7, 9], 0));
     /// ```
-    pub fn cancel_each(&mut self, keys: &[TaskKey], mut taken: impl FnMut(T)) {
+    #[must_use]
+    pub fn cancel_each(&mut self, keys: &[TaskKey], mut taken: impl FnMut(T)) -> usize {
         // A look at all of them before anything is done: the misses overlap.
         if keys.iter().filter(|key| self.slab.is_live(**key)).count() == 0 {
-            return;
+            return keys.len();
         }
+        let (before, mut seen) = (self.work(), 0);
         for key in keys {
+            if self.work() - before > ENOUGH_WORK {
+                break;
+            }
+            seen += 1;
             if let Some((value, was)) = self.cancel_untended(*key) {
                 if was == Was::Near {
                     self.tend();
@@ -418,6 +430,7 @@ impl<T> TimerQueue<T> {
             }
         }
         self.tend();
+        seen
     }
 
     /// From which deadline on cancels are all alike to the queue: no upkeep of its own is due for each of them. For whoever

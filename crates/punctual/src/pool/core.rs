@@ -19,10 +19,10 @@ use std::thread::JoinHandle;
 use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue, is_finished, may_run};
 
 use super::inbox::{CROWD, LANES};
-use super::lane::{BATCH, Letter, MOST, ROOM};
+use super::lane::{Letter, MOST, ROOM};
 use super::leader::{Post, Waiting};
 use super::priority::Priorities;
-use super::ready::{self, Ready, Taken};
+use super::ready::{Ready, Taken};
 use super::sizes::Sizes;
 use super::tally::Tally;
 use super::wall::Compared;
@@ -31,12 +31,10 @@ use crate::park::Parker;
 use crate::policy::OnCancel;
 use crate::series::Due;
 use crate::stats::Stats;
-use crate::task::{Header, TaskId, TaskRef, TaskState, Turn};
+use crate::task::{TaskId, TaskRef, TaskState, Turn};
 
 /// The engine's slots are numbered with 32 bits, and come in chunks.
 const MOST_QUEUED: usize = u32::MAX as usize - 8_192;
-/// In a step that has done so much work no more tasks are laid out.
-const MOST_WORK: u64 = 1_024;
 
 pub(crate) struct Core {
     pub(crate) queue: TimerQueue<TaskRef>,
@@ -65,15 +63,15 @@ pub(crate) struct Core {
     pub(crate) threads: Vec<JoinHandle<()>>,
     /// What has been taken out of the inbox; empty but for the moment of sorting it in.
     pub(super) letters: Vec<Letter>,
-    /// The same of keys of cancelled tasks.
+    /// Keys of cancelled tasks out of the inbox, which are to be taken out of the queue.
     pub(super) withdrawn: Vec<TaskKey>,
     /// Whether several came out of the inbox when it was last emptied.
     pub(super) in_crowds: bool,
     pub(super) ready: Arc<Ready>,
     /// The place in the order of the last task that was laid out, until what is left of them is taken back.
-    laid_out: Option<(Tick, u64)>,
+    pub(super) laid_out: Option<(Tick, u64)>,
     /// How many are laid out the next time.
-    portion: usize,
+    pub(super) portion: usize,
     /// Whether a worker is at the upkeep of the queue.
     tends: bool,
     named: u64,
@@ -151,7 +149,7 @@ impl Core {
             termination: Vec::new(),
             threads: Vec::new(),
             letters: Vec::with_capacity(ROOM),
-            withdrawn: Vec::with_capacity(BATCH),
+            withdrawn: Vec::new(),
             in_crowds: false,
             ready: Arc::new(Ready::new()),
             laid_out: None,
@@ -198,19 +196,30 @@ impl Core {
         }
     }
 
-    /// Whether a task that is cancelled may stay in the queue until somebody looks: nobody is to be told when that is empty.
+    /// Whether a task that is cancelled may stay in the queue until somebody looks: nobody is to be told when that is empty, or
+    /// has room again.
     pub(super) fn may_withdraw(&self) -> bool {
         self.state == RunState::Running
             && self.on_cancel == OnCancel::Remove
+            && self.sizes.capacity.is_none()
             && self.sizes.core > 0
             && !self.sizes.core_times_out
     }
 
-    /// Takes out what was withdrawn.
+    /// Takes out what was withdrawn, or as much of it as can be done at once.
+    pub(super) fn take_out_some(&mut self) {
+        if !self.withdrawn.is_empty() {
+            // Nothing of a user's is dropped here: see invariant 6 of the inbox.
+            let seen = self.queue.cancel_each(&self.withdrawn, drop);
+            self.withdrawn.drain(..seen);
+        }
+    }
+
+    /// Takes out all that was withdrawn.
     pub(super) fn take_out(&mut self) {
-        // Nothing of a user's is dropped here: see invariant 6 of the inbox.
-        self.queue.cancel_each(&self.withdrawn, drop);
-        self.withdrawn.clear();
+        while !self.withdrawn.is_empty() {
+            self.take_out_some();
+        }
     }
 
     /// Queues what has come out of the inbox.
@@ -480,56 +489,6 @@ impl Core {
         Some(self.ready.note(index, tally, fired))
     }
 
-    /// Lays out what else is due, a portion of it, if nobody has to decide anything when it is taken.
-    pub(super) fn lay_out(&mut self, now: Tick) {
-        let is_due = self.queue.next_deadline().is_some_and(|next| next <= now);
-        if !is_due || self.waiting.len() > 0 || self.gate().is_none() {
-            return;
-        }
-        let (queue, mut last) = (&mut self.queue, None);
-        let before = queue.work();
-        self.ready.lay_out(self.portion, || {
-            if queue.work() - before > MOST_WORK {
-                return None;
-            }
-            let fired = queue.pop_due(now)?;
-            // It lay idle since it was queued, and is wanted soon.
-            fired.value.prefetch();
-            last = Some((fired.deadline, fired.number));
-            Some(fired)
-        });
-        self.laid_out = last;
-        self.portion = (2 * self.portion).min(ready::MOST);
-    }
-
-    /// Takes back what is laid out: then everything that waits is in the queue.
-    #[inline]
-    pub(super) fn collect(&mut self) {
-        if self.laid_out.take().is_some() {
-            self.collect_what_is_left();
-        }
-    }
-
-    #[cold]
-    fn collect_what_is_left(&mut self) {
-        let (queue, on_cancel, mut left) = (&mut self.queue, self.on_cancel, false);
-        self.ready.collect(|Fired { deadline, number, value }| {
-            left = true;
-            if on_cancel == OnCancel::Remove && value.header().is_cancelled_and_plain() {
-                // Nothing of a user's is dropped here: see invariant 6 of the inbox.
-                return;
-            }
-            let key = queue.insert_untended(deadline, number, value);
-            if let Some(task) = queue.get(key) {
-                task.header().set_key(key);
-            }
-        });
-        if left {
-            self.portion = 1;
-            self.queue.upkeep();
-        }
-    }
-
     /// Whether a worker may be added for what is queued although nobody submits.
     fn may_grow(&self) -> bool {
         self.sizes.capacity.is_none() && self.live < self.sizes.max() && self.state < RunState::Stop
@@ -587,12 +546,6 @@ impl Core {
     /// Takes a task out of the queue by the key it is queued under.
     pub(crate) fn unlink(&mut self, key: TaskKey) -> Option<TaskRef> {
         self.queue.cancel(key)
-    }
-
-    /// Takes a task back that is laid out.
-    pub(super) fn unlay(&mut self, task: &Header) -> Option<TaskRef> {
-        self.laid_out?;
-        self.ready.remove(|other| std::ptr::eq(other.header(), task))
     }
 
     /// Takes out every task that `goes`; they are dropped by the caller, unlocked.

@@ -49,7 +49,8 @@
 //!    finds out. Such a task has nothing of a user's any more, so it may be dropped under the lock.
 //! 7. Keys are left only where nobody waits for the queue to run empty ([`Core::may_withdraw`]); what that depends on
 //!    changes like what the gate depends on. And only of tasks so far away that the queue takes several of them in one
-//!    step, as far as was known when the inbox was last emptied.
+//!    step, as far as was known when the inbox was last emptied; where threads would meet at the pool's lock, because several
+//!    lanes are in use, of any, as long as few are left over.
 //!
 //! # Protocol
 //! - *Submission:* take the lane; if there is room and the gate allows it, number the task and leave it. Otherwise let
@@ -65,8 +66,9 @@
 //!   leave somebody idle), to wait, to go.
 //! - *A worker that finds nothing due but in the inbox,* where they have been coming several at a time, lets the inbox fill for
 //!   a moment first, without any lock: see *Crowds*.
-//! - *A cancel* of a plain task takes its thread's lane: it takes the task out of it, or leaves its key. If neither will do, or there
-//!   are [`BATCH`] keys, it takes the pool's lock, alone if the task has a key, and the other keys with it.
+//! - *A cancel* of a plain task takes its thread's lane: it takes the task out of it, or leaves its key. If neither will do, it
+//!   takes the pool's lock, alone if the task has a key. With every [`BATCH`](super::lane::BATCH) keys it takes the pool's lock to have them out of
+//!   the queue, if that is free; with [`KEYS`](super::lane::KEYS) of them in any case. What would make the call long is left to the next.
 //! - *Everybody else* holds all locks and sees all there is.
 //! - *Whoever empties the inbox* to hold it does so in a few rounds, sorting in without its locks, until few are left: a
 //!   submission that finds it taken for longer than a moment goes to sleep, and to wake it takes longer than to sort them in.
@@ -91,8 +93,7 @@
 //! to the other processor, an insert among 100,000 went from 158 to 281 ns. *Fetching the blocks and the letters that are
 //! written next into the cache:* nothing to be gained beside the crowds.
 //! *A list without a lock:* the number, the gate and the entry would have to change in one step all the same. *Letting a submission try the pool's lock first:* the lock would go on travelling between the
-//! producers and the workers, and that is what costs. *Keys of all tasks, or more of them:* a cancel of what is due soon
-//! takes a step of the queue's upkeep, and with sixteen of them the longest call grew from 65 to 260 µs.
+//! producers and the workers, and that is what costs. *Keys of all tasks:* a cancel of what is due soon takes a step of the queue's upkeep.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut, Range};
@@ -220,6 +221,13 @@ impl Guarded {
 
     /// All locks, with everything in the queue.
     pub(crate) fn lock(&self) -> Held<'_> {
+        let mut held = self.lock_to_submit();
+        held.core.take_out();
+        held
+    }
+
+    /// All locks, with everything in the queue; but what was withdrawn may not have left it.
+    pub(super) fn lock_to_submit(&self) -> Held<'_> {
         let mut core = self.lock_whole();
         self.take_into_use(mine().0, &core);
         let trays = self.empty(&mut core);
@@ -271,9 +279,7 @@ impl Guarded {
         for (tray, lane) in trays.iter_mut().zip(lanes) {
             *tray = Some(lane.empty(core));
         }
-        for tray in trays.iter_mut().flatten() {
-            tray.take_out(core);
-        }
+        trays.iter_mut().flatten().for_each(|tray| tray.hand_over(core));
         trays
     }
 
@@ -345,15 +351,18 @@ impl Guarded {
         // It has just been cancelled: if nobody has moved it up to now, nobody will.
         let Some(key) = task.plain_key() else { return Withdrawn::Refused };
         let (lane, mut tray) = self.own();
-        lane.withdraw(&mut tray, task, key, deadline)
+        let near_too = self.inbox.0.lanes().len() > 1;
+        lane.withdraw(&mut tray, task, key, deadline, near_too)
     }
 
-    /// Takes what this thread has withdrawn out of the queue.
-    pub(super) fn take_out(&self, core: &mut Core) {
+    /// Takes what this thread has withdrawn out of the queue, or some of it, if nobody has the pool's lock or in any case.
+    pub(super) fn take_out(&self, in_any_case: bool) {
+        let core = if in_any_case { Some(self.core.lock()) } else { self.core.try_lock() };
+        let Some(mut core) = core else { return };
         let (mine, _) = mine();
-        self.inbox.0.lane(mine).lock().hand_over(core);
-        self.take_into_use(mine, core);
-        core.take_out();
+        self.inbox.0.lane(mine).lock().hand_over(&mut core);
+        self.take_into_use(mine, &core);
+        core.take_out_some();
     }
 
     /// Takes a task out of the queue, wherever it is.
@@ -403,10 +412,12 @@ impl Guarded {
                 return None;
             }
         }
-        Some(Gatekeeper(self.empty(core)))
+        let trays = self.empty(core);
+        core.take_out_some();
+        Some(Gatekeeper(trays))
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(punctual_loom)))]
     pub(super) fn earliest(&self) -> Tick {
         self.inbox.0.earliest()
     }
@@ -472,208 +483,4 @@ impl Drop for Held<'_> {
 }
 
 #[cfg(all(test, not(punctual_loom)))]
-mod tests {
-    use std::sync::{Arc, Mutex};
-    use std::thread;
-    use std::time::Duration;
-
-    use super::super::lane::{BATCH, ROOM};
-    use super::{LANES, MINE, lanes_for_all, mine};
-    use crate::{Clock, Executor, ManualClock, Stats, TaskHandle, TaskState, Tick};
-
-    const HOUR: Duration = Duration::from_secs(3600);
-
-    fn pool(clock: &ManualClock) -> Executor {
-        let pool = Executor::builder().core_threads(1).clock(clock.clone()).build().unwrap();
-        pool.prestart_all_core_threads();
-        clock.wait_until_idle();
-        pool
-    }
-
-    fn counts(pool: &Executor) -> (usize, u64) {
-        let Stats { queued, cancelled, .. } = pool.stats();
-        (queued, cancelled)
-    }
-
-    /// Some from the inbox, some from the queue, few and many at once; whoever looks finds them gone.
-    #[test]
-    fn what_is_cancelled_is_gone_for_whoever_looks() {
-        for looks_every in [1, BATCH - 1, BATCH, BATCH + 1, 3 * ROOM] {
-            let clock = ManualClock::new();
-            let pool = pool(&clock);
-            let captured = Arc::new(());
-            let mut random = fastrand::Rng::with_seed(looks_every as u64);
-            let (mut waiting, mut cancelled) = (Vec::new(), 0);
-            for step in 1..=10 * ROOM {
-                let held = Arc::clone(&captured);
-                waiting.push(pool.schedule(HOUR + HOUR * random.u32(..100), move || drop(held)).unwrap());
-                if random.bool() || step > 9 * ROOM {
-                    // The newest is in the inbox as a rule, the others in the queue.
-                    let place = if random.bool() { waiting.len() - 1 } else { random.usize(..waiting.len()) };
-                    assert!(waiting.swap_remove(place).cancel());
-                    cancelled += 1;
-                }
-                assert_eq!(Arc::strong_count(&captured), 1 + waiting.len(), "a body goes with the cancel");
-                if step % looks_every == 0 {
-                    assert_eq!(counts(&pool), (waiting.len(), cancelled));
-                }
-            }
-            clock.advance(200 * HOUR);
-            assert!(waiting.iter().all(|task| task.state() == TaskState::Succeeded));
-            assert_eq!(pool.stats().completed, waiting.len() as u64, "what was cancelled does not run");
-            assert_eq!(counts(&pool), (0, cancelled));
-            pool.close().unwrap();
-        }
-    }
-
-    /// What a thread returns that keeps to this lane.
-    fn in_lane<R: Send>(lane: usize, act: impl FnOnce() -> R + Send) -> R {
-        let keeping = || {
-            MINE.with(|mine| mine.set(lane));
-            act()
-        };
-        thread::scope(|scope| scope.spawn(keeping).join().unwrap())
-    }
-
-    /// A pool whose worker waits for a task in an hour, so that what is due later is left in the inbox. All lanes are in use.
-    fn watched(clock: &ManualClock) -> (Executor, TaskHandle<()>) {
-        let executor = pool(clock);
-        in_lane(LANES - 1, || drop(executor.pool().core.lock()));
-        let first = executor.schedule(HOUR, || ()).unwrap();
-        clock.wait_until_idle();
-        (executor, first)
-    }
-
-    /// Invariant 4: the lanes are emptied at different times, and what is due at one instant runs in the order of submission.
-    #[test]
-    fn what_is_due_at_one_instant_runs_in_order_whatever_lane_it_came_by() {
-        let clock = ManualClock::new();
-        let (executor, _first) = watched(&clock);
-        let (ran, mut submitted) = (Arc::new(Mutex::new(Vec::new())), 0);
-        let mut random = fastrand::Rng::with_seed(7);
-        while submitted < 20 * ROOM {
-            // The first few lanes are crowded, and emptied, again and again; the others hardly ever.
-            let lanes = random.usize(1..=LANES);
-            let (lane, count) = (random.usize(..lanes), random.usize(1..ROOM));
-            in_lane(lane, || {
-                for number in submitted..submitted + count {
-                    let ran = Arc::clone(&ran);
-                    drop(executor.schedule(2 * HOUR, move || ran.lock().unwrap().push(number)).unwrap());
-                }
-            });
-            submitted += count;
-        }
-        assert!(executor.pool().core.earliest() < Tick::MAX, "some are in the inbox");
-        clock.jump(2 * HOUR);
-        clock.wait_until_idle();
-        assert_eq!(*ran.lock().unwrap(), Vec::from_iter(0..submitted));
-        executor.close().unwrap();
-    }
-
-    #[test]
-    fn what_is_in_any_lane_is_seen_and_cancelled_by_whoever_wants_to() {
-        let clock = ManualClock::new();
-        let (executor, first) = watched(&clock);
-        let tasks: Vec<_> =
-            (0..LANES).map(|lane| in_lane(lane, || executor.schedule(2 * HOUR, || ()).unwrap())).collect();
-        assert_eq!(executor.stats().queued, 1 + LANES);
-        let more: Vec<_> =
-            (0..LANES).map(|lane| in_lane(lane, || executor.schedule(3 * HOUR, || ()).unwrap())).collect();
-        for (lane, (task, other)) in tasks.iter().zip(&more).enumerate() {
-            // Of the second of them it is another's lane, but for the last.
-            in_lane(lane, || assert!(task.cancel()));
-            in_lane(LANES - 1, || assert!(other.cancel()));
-        }
-        assert!(first.cancel());
-        assert_eq!(counts(&executor), (0, 1 + 2 * LANES as u64));
-        executor.close().unwrap();
-    }
-
-    #[test]
-    fn a_thread_that_meets_another_in_its_lane_keeps_to_the_next() {
-        let clock = ManualClock::new();
-        let (executor, _first) = watched(&clock);
-        let (core, me) = (&executor.pool().core, mine().1);
-        let lane = &core.inbox.0.lanes[0];
-        let moved = |user: usize| {
-            lane.lock().user = user;
-            in_lane(0, || {
-                drop(core.contend(lane, 0, me));
-                mine().0
-            })
-        };
-        assert_eq!(moved(me), 0, "it has met a worker");
-        assert_eq!(moved(me + 1), 1 % lanes_for_all());
-        executor.shutdown_now();
-    }
-
-    #[test]
-    fn nobody_looks_out_for_what_was_cancelled_in_the_inbox() {
-        let clock = ManualClock::new();
-        let executor = pool(&clock);
-        let pool = executor.pool();
-        // It is watched for, so that the next may be left in the inbox.
-        let first = executor.schedule(HOUR, || ()).unwrap();
-        clock.wait_until_idle();
-        let tasks = [2, 3].map(|hours| executor.schedule(hours * HOUR, || ()).unwrap());
-        assert_eq!(pool.core.earliest(), clock.now().after(2 * HOUR), "they are in the inbox");
-        let cancelled = tasks.map(|task| (task.cancel(), pool.core.earliest() < Tick::MAX));
-        assert_eq!(cancelled, [(true, true), (true, false)]);
-        assert!(first.cancel());
-        executor.close().unwrap();
-    }
-
-    /// A worker that goes from task to task does not look into the inbox: it finds the task cancelled.
-    #[test]
-    fn a_worker_passes_over_what_was_cancelled_while_it_was_busy() {
-        let clock = ManualClock::new();
-        let pool = pool(&clock);
-        let tasks: Arc<std::sync::Mutex<Vec<TaskHandle<()>>>> = Arc::default();
-        let others = Arc::clone(&tasks);
-        let first = pool.schedule(HOUR, move || {
-            others.lock().unwrap().iter().step_by(2).for_each(|task| assert!(task.cancel()));
-        });
-        let more = (0..BATCH).map(|_| pool.schedule(HOUR, || ()).unwrap());
-        tasks.lock().unwrap().extend(more);
-        clock.advance(HOUR);
-        first.unwrap().join().unwrap();
-        let states: Vec<TaskState> = tasks.lock().unwrap().iter().map(TaskHandle::state).collect();
-        assert!(states.iter().step_by(2).all(|state| *state == TaskState::Cancelled));
-        assert!(states.iter().skip(1).step_by(2).all(|state| *state == TaskState::Succeeded));
-        assert_eq!(pool.stats().completed, 1 + BATCH as u64 / 2);
-        assert_eq!(counts(&pool), (0, BATCH as u64 / 2));
-        pool.close().unwrap();
-    }
-
-    #[test]
-    fn a_place_that_a_cancel_has_freed_can_be_taken_at_once() {
-        let clock = ManualClock::new();
-        let pool = Executor::builder().core_threads(1).capacity(BATCH).clock(clock.clone()).build().unwrap();
-        pool.prestart_all_core_threads();
-        clock.wait_until_idle();
-        let mut waiting: Vec<_> = (0..BATCH).map(|_| pool.schedule(HOUR, || ()).unwrap()).collect();
-        for _ in 0..3 * BATCH {
-            assert!(pool.schedule(HOUR, || ()).is_err(), "there is no more room");
-            assert!(waiting.remove(0).cancel());
-            waiting.push(pool.schedule(HOUR, || ()).unwrap());
-        }
-        pool.shutdown_now();
-    }
-
-    /// Invariant 7.
-    #[test]
-    fn a_thread_that_may_go_is_told_by_the_cancel_itself() {
-        let keep_alive = Duration::from_secs(3);
-        for core in [0, 2] {
-            let clock = ManualClock::new();
-            let builder = Executor::builder().core_threads(core).core_threads_time_out();
-            let pool = builder.keep_alive(keep_alive).clock(clock.clone()).build().unwrap();
-            let task = pool.schedule(HOUR, || ()).unwrap();
-            clock.advance(2 * keep_alive);
-            assert!(task.cancel());
-            clock.advance(2 * keep_alive);
-            assert_eq!(pool.stats().pool_size, 0);
-            pool.close().unwrap();
-        }
-    }
-}
+mod tests;

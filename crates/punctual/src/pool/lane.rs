@@ -15,8 +15,10 @@ use crate::task::{Header, TaskRef};
 pub(super) const ROOM: usize = if cfg!(punctual_loom) { 1 } else { 32 };
 /// How many it takes if nobody comes to empty it.
 pub(super) const MOST: usize = if cfg!(punctual_loom) { 2 } else { 8 * ROOM };
-/// How many keys of cancelled tasks it takes.
-pub(super) const BATCH: usize = if cfg!(punctual_loom) { 1 } else { 4 };
+/// With so many keys of cancelled tasks, and again with each so many more, whoever leaves one tries to see to them.
+pub(super) const BATCH: usize = if cfg!(punctual_loom) { 1 } else { 16 };
+/// How many keys it takes.
+pub(super) const KEYS: usize = if cfg!(punctual_loom) { 2 } else { 4 * BATCH };
 /// So few are sorted in while submissions wait.
 const FEW: usize = if cfg!(punctual_loom) { 0 } else { 4 };
 /// How often it is tried to bring it to that.
@@ -48,6 +50,8 @@ pub(super) struct Tray {
     cancelled: u64,
     /// From which deadline on a key may be left; [`Tick::MAX`] where none may.
     withdraw_from: Tick,
+    /// Whether few keys are left over from before, so that the pool may be given some that it may leave over.
+    spare: bool,
     /// The thread that used it last.
     pub(super) user: usize,
     /// The number of the next task, if this is the only lane in use.
@@ -67,8 +71,8 @@ pub(super) enum Withdrawn {
     Unsorted(TaskRef),
     /// It is as good as gone from the queue.
     Noted,
-    /// There are enough of those: the pool's lock is to be taken for all of them.
-    Crowded,
+    /// The same, and there are enough of those to be seen to, if nobody has the pool's lock; or in any case.
+    Enough { in_any_case: bool },
     /// It has to be decided under the pool's lock.
     Refused,
 }
@@ -81,6 +85,7 @@ impl Lane {
             withdrawn: Vec::new(),
             cancelled: 0,
             withdraw_from: Tick::MAX,
+            spare: true,
             user: 0,
             next_number,
         };
@@ -157,8 +162,15 @@ impl Lane {
     }
 
     /// Counts a task that was cancelled while it waited, and sees to it that it leaves the queue, without the pool's lock.
-    /// `deadline` is not after that of the task, and `key` its own.
-    pub(super) fn withdraw(&self, tray: &mut Tray, task: &Header, key: TaskKey, deadline: Tick) -> Withdrawn {
+    /// `deadline` is not after that of the task, and `key` its own; `near_too` if a key is to be left whatever its deadline.
+    pub(super) fn withdraw(
+        &self,
+        tray: &mut Tray,
+        task: &Header,
+        key: TaskKey,
+        deadline: Tick,
+        near_too: bool,
+    ) -> Withdrawn {
         if tray.withdraw_from == Tick::MAX {
             return Withdrawn::Refused;
         }
@@ -174,36 +186,31 @@ impl Lane {
             }
             return Withdrawn::Unsorted(letter.task);
         }
-        if deadline < tray.withdraw_from {
+        let may_stay = deadline >= tray.withdraw_from || near_too && tray.spare;
+        if !may_stay || tray.withdrawn.len() >= KEYS {
             return Withdrawn::Refused;
-        }
-        if tray.withdrawn.len() >= BATCH {
-            return Withdrawn::Crowded;
         }
         tray.withdrawn.push(key);
         tray.cancelled += 1;
-        Withdrawn::Noted
+        match tray.withdrawn.len() {
+            count if count % BATCH == 0 => Withdrawn::Enough { in_any_case: count >= KEYS },
+            _ => Withdrawn::Noted,
+        }
     }
 }
 
 impl Tray {
     /// Leaves what was withdrawn to the pool, which is to take it out of the queue.
     pub(super) fn hand_over(&mut self, core: &mut Core) {
-        std::mem::swap(&mut self.withdrawn, &mut core.withdrawn);
+        core.withdrawn.append(&mut self.withdrawn);
         core.counts.cancelled += std::mem::take(&mut self.cancelled);
-    }
-
-    /// Takes what was withdrawn out of the queue.
-    pub(super) fn take_out(&mut self, core: &mut Core) {
-        if self.cancelled > 0 {
-            self.hand_over(core);
-            core.take_out();
-        }
+        self.spare = core.withdrawn.len() <= KEYS;
     }
 
     /// Sets what depends on the state of the pool.
     pub(super) fn set(&mut self, core: &Core) {
         self.gate = core.gate();
         self.withdraw_from = if core.may_withdraw() { core.queue.calm_from() } else { Tick::MAX };
+        self.spare = core.withdrawn.len() <= KEYS;
     }
 }

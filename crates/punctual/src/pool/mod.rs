@@ -4,8 +4,8 @@
 //! One lock, `core`, guards queue, state, sizes and worker list. It is held for a few hundred nanoseconds: no
 //! user code runs under it, nothing is dropped under it that a user gave us, nobody is woken under it.
 //!
-//! Order: `threads`, `core`, the lock of the [`inbox`], then a task's own lock. A submission that concerns nobody but the
-//! queue takes the lock of the inbox alone. The clock may be asked for the time under `core`; a clock
+//! Order: `threads`, `core`, the locks of the [`inbox`], that of what is [`ready`], then a task's own lock. A submission that
+//! concerns nobody but the queue takes one lock of the inbox alone, and a worker that finds the next task ready that one. The clock may be asked for the time under `core`; a clock
 //! never calls back. `spawner`, `rejection` and the lock of `limits` are held for reading by cloning and for
 //! nothing else.
 //!
@@ -102,13 +102,6 @@ enum Acted {
     AskedForThread,
 }
 
-/// Whether tasks that were cancelled before leave the queue together with this one.
-#[derive(PartialEq, Eq)]
-enum Others {
-    Go,
-    Stay,
-}
-
 /// What a [`Pool`] is made from.
 pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
@@ -157,7 +150,7 @@ impl Pool {
             Ok(()) => return Ok(()),
             Err(task) => task,
         };
-        let mut core = self.core.lock();
+        let mut core = self.core.lock_to_submit();
         let id = *offer.id.get_or_insert_with(|| core.next_id());
         let (key, then) = core.accept(task, id, offer)?;
         drop(core);
@@ -308,8 +301,8 @@ impl Pool {
     pub(crate) fn cancel_known(&self, task: &dyn Task, deadline: Tick) -> bool {
         let (mut unlinked, mut stay) = (None, None);
         let ended = task.end(TaskError::Cancelled, &mut |was| match self.withdraw(task, deadline, was) {
-            Ok(unsorted) => unlinked = unsorted,
-            Err(others) => (unlinked, stay) = self.forget(task, was, others),
+            Some(unsorted) => unlinked = unsorted,
+            None => (unlinked, stay) = self.forget(task, was),
         });
         self.discard(unlinked);
         let cancelled = self.ended(ended);
@@ -343,7 +336,7 @@ impl Pool {
             self.note_unread(task.as_task(), error);
         }
         let (mut unlinked, mut stay) = (None, None);
-        let forget = &mut |was| (unlinked, stay) = self.forget(task.as_task(), was, Others::Stay);
+        let forget = &mut |was| (unlinked, stay) = self.forget(task.as_task(), was);
         let refused = task.complete_early(outcome, forget).err();
         self.discard(unlinked);
         drop(stay);
@@ -407,26 +400,27 @@ impl Pool {
         }
     }
 
-    /// Does what [`forget`](Self::forget) does, if that can be done without the pool's lock.
+    /// Does what [`forget`](Self::forget) does, if that can be done without the pool's lock; `None` if not. The task comes back
+    /// if it was not yet in the queue.
     #[inline]
-    fn withdraw(&self, task: &dyn Task, deadline: Tick, was: TaskState) -> Result<Option<TaskRef>, Others> {
+    fn withdraw(&self, task: &dyn Task, deadline: Tick, was: TaskState) -> Option<Option<TaskRef>> {
         if was != TaskState::Waiting {
-            return Err(Others::Stay);
+            return None;
         }
         match self.core.withdraw(task.header(), deadline) {
-            Withdrawn::Noted => Ok(None),
-            Withdrawn::Unsorted(task) => Ok(Some(task)),
-            Withdrawn::Crowded => Err(Others::Go),
-            Withdrawn::Refused => Err(Others::Stay),
+            Withdrawn::Noted => Some(None),
+            Withdrawn::Unsorted(task) => Some(Some(task)),
+            Withdrawn::Enough { in_any_case } => {
+                self.core.take_out(in_any_case);
+                Some(None)
+            }
+            Withdrawn::Refused => None,
         }
     }
 
     /// Counts a cancelled task and takes it out of the queue, unless it is to stay there until it is due.
-    fn forget(&self, task: &dyn Task, was: TaskState, others: Others) -> (Option<TaskRef>, Option<Stay<'_>>) {
+    fn forget(&self, task: &dyn Task, was: TaskState) -> (Option<TaskRef>, Option<Stay<'_>>) {
         let mut core = self.core.lock_alone();
-        if others == Others::Go {
-            self.core.take_out(&mut core);
-        }
         core.count_ended(was);
         let header = task.header();
         let unlinked = match core.on_cancel {

@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! 1. What is laid out is in order, was due when it was laid out, and comes before all that is in the queue. Whoever queues
-//!    something that does not come after it takes it back first ([`Core::collect`](super::core::Core::collect)).
+//!    something that does not come after it takes it back first ([`Core::collect`]).
 //! 2. Tasks are laid out under the pool's lock, and only while no worker is idle, none can be added, and submissions need not
 //!    be decided there. So nobody waits while something is laid out, and nothing has to be decided when it is taken.
 //! 3. Whoever holds both the pool's lock and the inbox has taken back what was laid out, so for him everything that waits is
@@ -43,13 +43,18 @@ use std::slice;
 use punctual_engine::{Fired, Tick};
 
 use super::control::with_turn;
+use super::core::Core;
 use super::tally::Tally;
+use crate::policy::OnCancel;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::task::{Half, TaskRef, Turn};
+use crate::task::{Half, Header, TaskRef, Turn};
 
 /// How many are laid out at most.
 pub(super) const MOST: usize = if cfg!(punctual_loom) { 2 } else { 64 };
+
+/// In a step that has done so much work no more tasks are laid out.
+const MOST_WORK: u64 = 1_024;
 
 /// On lines of its own: workers write to it for every task.
 #[repr(align(128))]
@@ -184,170 +189,63 @@ impl Table {
     }
 }
 
-#[cfg(all(test, not(punctual_loom)))]
-mod tests {
-    use std::sync::atomic::Ordering::Relaxed;
-    use std::sync::mpsc::{self, Receiver, Sender};
-    use std::sync::{Arc, Mutex};
-    use std::time::Duration;
-
-    use super::MOST;
-    use crate::{Executor, ManualClock, TaskHandle, TaskState, Tick};
-
-    const STEP: Duration = Duration::from_secs(1);
-    const MANY: usize = 5 * MOST;
-    /// The one that blocks: enough have been taken before it for more than a few to be laid out.
-    const BLOCKS: usize = 3 * MOST;
-
-    type Log = Arc<Mutex<Vec<usize>>>;
-
-    /// A pool that runs `MANY` tasks, one due after the other and all of them due now; the worker is at the one that blocks.
-    struct Blocked {
-        pool: Executor,
-        clock: ManualClock,
-        ran: Log,
-        tasks: Vec<TaskHandle<usize>>,
-        go_on: Sender<()>,
-    }
-
-    impl Blocked {
-        fn new(workers: usize) -> Self {
-            let clock = ManualClock::new();
-            let pool = Executor::builder().core_threads(workers).clock(clock.clone()).build().unwrap();
-            pool.prestart_all_core_threads();
-            clock.wait_until_idle();
-            let ran = Log::default();
-            let ((go_on, gate), (at_gate, arrived)) = (mpsc::channel(), mpsc::channel());
-            let mut gate = Some((at_gate, gate));
-            let mut schedule = |number: usize| {
-                let (ran, gate) = (Arc::clone(&ran), (number == BLOCKS).then(|| gate.take()).flatten());
-                let body = move || {
-                    ran.lock().unwrap().push(number);
-                    pass(gate);
-                    number
-                };
-                pool.schedule(STEP * number as u32, body).unwrap()
-            };
-            let tasks = (1..=MANY).map(&mut schedule).collect();
-            clock.jump(STEP * MANY as u32);
-            arrived.recv().unwrap();
-            Self { pool, clock, ran, tasks, go_on }
+impl Core {
+    /// Lays out what else is due, a portion of it, if nobody has to decide anything when it is taken.
+    pub(super) fn lay_out(&mut self, now: Tick) {
+        let is_due = self.queue.next_deadline().is_some_and(|next| next <= now);
+        if !is_due || self.waiting.len() > 0 || self.gate().is_none() {
+            return;
         }
-
-        fn laid_out(&self) -> usize {
-            self.pool.pool().core.lock_alone().ready.count.load(Relaxed)
-        }
-
-        /// What has run when all of it has, with one worker.
-        fn end(self) -> Vec<usize> {
-            self.go_on.send(()).unwrap();
-            self.clock.wait_until_idle();
-            self.pool.close().unwrap();
-            let ran = self.ran.lock().unwrap();
-            ran.clone()
-        }
-    }
-
-    fn pass(gate: Option<(Sender<()>, Receiver<()>)>) {
-        if let Some((at_gate, gate)) = gate {
-            at_gate.send(()).unwrap();
-            gate.recv().unwrap();
-        }
-    }
-
-    #[test]
-    fn what_is_laid_out_is_run_in_order() {
-        let blocked = Blocked::new(1);
-        assert!((1..=MOST).contains(&blocked.laid_out()), "{} are laid out", blocked.laid_out());
-        assert_eq!(blocked.end(), Vec::from_iter(1..=MANY));
-    }
-
-    #[test]
-    fn whoever_looks_sees_what_is_laid_out_and_nobody_misses_it_after() {
-        let blocked = Blocked::new(1);
-        assert!(blocked.laid_out() > 0);
-        assert_eq!(blocked.pool.stats().queued, MANY - BLOCKS);
-        assert_eq!(blocked.laid_out(), 0, "it is in the queue");
-        assert_eq!(blocked.pool.tasks().len(), MANY - BLOCKS + 1);
-        assert_eq!(blocked.end(), Vec::from_iter(1..=MANY));
-    }
-
-    #[test]
-    fn what_is_cancelled_while_it_is_laid_out_is_gone() {
-        let blocked = Blocked::new(1);
-        assert!(blocked.laid_out() > 2);
-        for task in &blocked.tasks[BLOCKS..BLOCKS + 2] {
-            assert!(task.cancel());
-            assert!(!task.is_queued());
-        }
-        let stats = blocked.pool.stats();
-        assert_eq!((stats.queued, stats.cancelled), (MANY - BLOCKS - 2, 2));
-        assert_eq!(blocked.end(), Vec::from_iter((1..=BLOCKS).chain(BLOCKS + 3..=MANY)));
-    }
-
-    #[test]
-    fn a_stop_returns_what_is_laid_out_in_order() {
-        let blocked = Blocked::new(1);
-        assert!(blocked.laid_out() > 0);
-        let unrun = blocked.pool.shutdown_now();
-        let ids: Vec<_> = unrun.iter().map(|task| task.id()).collect();
-        let expected: Vec<_> = blocked.tasks[BLOCKS..].iter().map(TaskHandle::id).collect();
-        assert_eq!(ids, expected);
-        drop(unrun);
-        assert!(blocked.tasks[BLOCKS..].iter().all(|task| task.state() == TaskState::Abandoned));
-        assert_eq!(blocked.end(), Vec::from_iter(1..=BLOCKS));
-    }
-
-    /// No batch of the worker's own: a body that blocks holds nothing back.
-    #[test]
-    fn another_worker_takes_what_is_laid_out() {
-        let blocked = Blocked::new(2);
-        blocked.tasks.iter().filter(|task| task.id() != blocked.tasks[BLOCKS - 1].id()).for_each(|task| {
-            task.wait().unwrap();
+        let (queue, mut last) = (&mut self.queue, None);
+        let before = queue.work();
+        self.ready.lay_out(self.portion, || {
+            if queue.work() - before > MOST_WORK {
+                return None;
+            }
+            let fired = queue.pop_due(now)?;
+            // It lay idle since it was queued, and is wanted soon.
+            fired.value.prefetch();
+            last = Some((fired.deadline, fired.number));
+            Some(fired)
         });
-        assert_eq!(blocked.tasks[BLOCKS - 1].state(), TaskState::Running);
-        let mut ran = blocked.end();
-        ran.sort_unstable();
-        assert_eq!(ran, Vec::from_iter(1..=MANY));
+        self.laid_out = last;
+        self.portion = (2 * self.portion).min(MOST);
     }
 
-    /// Invariant 4.
-    #[test]
-    fn what_is_in_the_inbox_and_due_before_comes_first() {
-        let blocked = Blocked::new(1);
-        assert!(blocked.laid_out() > 0);
-        let ran = Arc::clone(&blocked.ran);
-        let long_ago = Tick::ZERO.after(STEP);
-        drop(blocked.pool.task(move || ran.lock().unwrap().push(0)).first(long_ago).start().unwrap());
-        assert!(blocked.laid_out() > 0, "it is in the inbox");
-        assert_eq!(blocked.end(), Vec::from_iter((1..=BLOCKS).chain([0]).chain(BLOCKS + 1..=MANY)));
-    }
-
-    /// Invariant 1: each run of the periodic task comes between two others that are laid out before it is queued.
-    #[test]
-    fn what_is_queued_late_comes_before_what_is_laid_out() {
-        let clock = ManualClock::new();
-        let pool = Executor::builder().core_threads(1).clock(clock.clone()).build().unwrap();
-        pool.prestart_all_core_threads();
-        let ran = Log::default();
-        let log = |number: usize| {
-            let ran = Arc::clone(&ran);
-            move || ran.lock().unwrap().push(number)
-        };
-        // With odd numbers. In the first half it is not due, so there is something laid out when it is.
-        let (mut number, noted) = (MANY - 1, Arc::clone(&ran));
-        let beat = pool.schedule_at_fixed_rate(STEP * MANY as u32, 2 * STEP, move || {
-            number += 2;
-            noted.lock().unwrap().push(number - 1);
-        });
-        let beat = beat.unwrap();
-        for number in (1..=2 * MANY).filter(|number| *number < MANY || number % 2 == 1) {
-            drop(pool.schedule(STEP * number as u32, log(number)).unwrap());
+    /// Takes back what is laid out: then everything that waits is in the queue.
+    #[inline]
+    pub(super) fn collect(&mut self) {
+        if self.laid_out.take().is_some() {
+            self.collect_what_is_left();
         }
-        clock.jump(STEP * 2 * MANY as u32);
-        clock.wait_until_idle();
-        beat.cancel();
-        pool.close().unwrap();
-        assert_eq!(*ran.lock().unwrap(), Vec::from_iter(1..=2 * MANY));
+    }
+
+    #[cold]
+    fn collect_what_is_left(&mut self) {
+        let (queue, on_cancel, mut left) = (&mut self.queue, self.on_cancel, false);
+        self.ready.collect(|Fired { deadline, number, value }| {
+            left = true;
+            if on_cancel == OnCancel::Remove && value.header().is_cancelled_and_plain() {
+                // Nothing of a user's is dropped here: see invariant 6 of the inbox.
+                return;
+            }
+            let key = queue.insert_untended(deadline, number, value);
+            if let Some(task) = queue.get(key) {
+                task.header().set_key(key);
+            }
+        });
+        if left {
+            self.portion = 1;
+            self.queue.upkeep();
+        }
+    }
+
+    /// Takes a task back that is laid out.
+    pub(super) fn unlay(&mut self, task: &Header) -> Option<TaskRef> {
+        self.laid_out?;
+        self.ready.remove(|other| std::ptr::eq(other.header(), task))
     }
 }
+
+#[cfg(all(test, not(punctual_loom)))]
+mod tests;

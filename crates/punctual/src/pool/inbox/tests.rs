@@ -1,0 +1,207 @@
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use super::{LANES, MINE, lanes_for_all, mine};
+use crate::pool::lane::{BATCH, KEYS, ROOM};
+use crate::{Clock, Executor, ManualClock, Stats, TaskHandle, TaskState, Tick};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn pool(clock: &ManualClock) -> Executor {
+    let pool = Executor::builder().core_threads(1).clock(clock.clone()).build().unwrap();
+    pool.prestart_all_core_threads();
+    clock.wait_until_idle();
+    pool
+}
+
+fn counts(pool: &Executor) -> (usize, u64) {
+    let Stats { queued, cancelled, .. } = pool.stats();
+    (queued, cancelled)
+}
+
+/// Some from the inbox, some from the queue, few and many at once; whoever looks finds them gone.
+#[test]
+fn what_is_cancelled_is_gone_for_whoever_looks() {
+    let all = [1, BATCH - 1, BATCH, BATCH + 1, KEYS + 1, 3 * ROOM];
+    for (looks_every, lanes) in
+        all.into_iter().flat_map(|looks_every| [(looks_every, 1), (looks_every, LANES)])
+    {
+        let clock = ManualClock::new();
+        let pool = pool(&clock);
+        in_lane(lanes - 1, || drop(pool.pool().core.lock()));
+        let captured = Arc::new(());
+        let mut random = fastrand::Rng::with_seed(looks_every as u64);
+        let (mut waiting, mut cancelled) = (Vec::new(), 0);
+        for step in 1..=10 * ROOM {
+            let held = Arc::clone(&captured);
+            waiting.push(pool.schedule(HOUR + HOUR * random.u32(..100), move || drop(held)).unwrap());
+            if random.bool() || step > 9 * ROOM {
+                // The newest is in the inbox as a rule, the others in the queue.
+                let place = if random.bool() { waiting.len() - 1 } else { random.usize(..waiting.len()) };
+                assert!(waiting.swap_remove(place).cancel());
+                cancelled += 1;
+            }
+            assert_eq!(Arc::strong_count(&captured), 1 + waiting.len(), "a body goes with the cancel");
+            if step % looks_every == 0 {
+                assert_eq!(counts(&pool), (waiting.len(), cancelled));
+            }
+        }
+        clock.advance(200 * HOUR);
+        assert!(waiting.iter().all(|task| task.state() == TaskState::Succeeded));
+        assert_eq!(pool.stats().completed, waiting.len() as u64, "what was cancelled does not run");
+        assert_eq!(counts(&pool), (0, cancelled));
+        pool.close().unwrap();
+    }
+}
+
+/// What a thread returns that keeps to this lane.
+fn in_lane<R: Send>(lane: usize, act: impl FnOnce() -> R + Send) -> R {
+    let keeping = || {
+        MINE.with(|mine| mine.set(lane));
+        act()
+    };
+    thread::scope(|scope| scope.spawn(keeping).join().unwrap())
+}
+
+/// A pool whose worker waits for a task in an hour, so that what is due later is left in the inbox. All lanes are in use.
+fn watched(clock: &ManualClock) -> (Executor, TaskHandle<()>) {
+    let executor = pool(clock);
+    in_lane(LANES - 1, || drop(executor.pool().core.lock()));
+    let first = executor.schedule(HOUR, || ()).unwrap();
+    clock.wait_until_idle();
+    (executor, first)
+}
+
+/// Invariant 4: the lanes are emptied at different times, and what is due at one instant runs in the order of submission.
+#[test]
+fn what_is_due_at_one_instant_runs_in_order_whatever_lane_it_came_by() {
+    let clock = ManualClock::new();
+    let (executor, _first) = watched(&clock);
+    let (ran, mut submitted) = (Arc::new(Mutex::new(Vec::new())), 0);
+    let mut random = fastrand::Rng::with_seed(7);
+    while submitted < 20 * ROOM {
+        // The first few lanes are crowded, and emptied, again and again; the others hardly ever.
+        let lanes = random.usize(1..=LANES);
+        let (lane, count) = (random.usize(..lanes), random.usize(1..ROOM));
+        in_lane(lane, || {
+            for number in submitted..submitted + count {
+                let ran = Arc::clone(&ran);
+                drop(executor.schedule(2 * HOUR, move || ran.lock().unwrap().push(number)).unwrap());
+            }
+        });
+        submitted += count;
+    }
+    assert!(executor.pool().core.earliest() < Tick::MAX, "some are in the inbox");
+    clock.jump(2 * HOUR);
+    clock.wait_until_idle();
+    assert_eq!(*ran.lock().unwrap(), Vec::from_iter(0..submitted));
+    executor.close().unwrap();
+}
+
+#[test]
+fn what_is_in_any_lane_is_seen_and_cancelled_by_whoever_wants_to() {
+    let clock = ManualClock::new();
+    let (executor, first) = watched(&clock);
+    let tasks: Vec<_> =
+        (0..LANES).map(|lane| in_lane(lane, || executor.schedule(2 * HOUR, || ()).unwrap())).collect();
+    assert_eq!(executor.stats().queued, 1 + LANES);
+    let more: Vec<_> =
+        (0..LANES).map(|lane| in_lane(lane, || executor.schedule(3 * HOUR, || ()).unwrap())).collect();
+    for (lane, (task, other)) in tasks.iter().zip(&more).enumerate() {
+        // Of the second of them it is another's lane, but for the last.
+        in_lane(lane, || assert!(task.cancel()));
+        in_lane(LANES - 1, || assert!(other.cancel()));
+    }
+    assert!(first.cancel());
+    assert_eq!(counts(&executor), (0, 1 + 2 * LANES as u64));
+    executor.close().unwrap();
+}
+
+#[test]
+fn a_thread_that_meets_another_in_its_lane_keeps_to_the_next() {
+    let clock = ManualClock::new();
+    let (executor, _first) = watched(&clock);
+    let (core, me) = (&executor.pool().core, mine().1);
+    let lane = &core.inbox.0.lanes[0];
+    let moved = |user: usize| {
+        lane.lock().user = user;
+        in_lane(0, || {
+            drop(core.contend(lane, 0, me));
+            mine().0
+        })
+    };
+    assert_eq!(moved(me), 0, "it has met a worker");
+    assert_eq!(moved(me + 1), 1 % lanes_for_all());
+    executor.shutdown_now();
+}
+
+#[test]
+fn nobody_looks_out_for_what_was_cancelled_in_the_inbox() {
+    let clock = ManualClock::new();
+    let executor = pool(&clock);
+    let pool = executor.pool();
+    // It is watched for, so that the next may be left in the inbox.
+    let first = executor.schedule(HOUR, || ()).unwrap();
+    clock.wait_until_idle();
+    let tasks = [2, 3].map(|hours| executor.schedule(hours * HOUR, || ()).unwrap());
+    assert_eq!(pool.core.earliest(), clock.now().after(2 * HOUR), "they are in the inbox");
+    let cancelled = tasks.map(|task| (task.cancel(), pool.core.earliest() < Tick::MAX));
+    assert_eq!(cancelled, [(true, true), (true, false)]);
+    assert!(first.cancel());
+    executor.close().unwrap();
+}
+
+/// A worker that goes from task to task does not look into the inbox: it finds the task cancelled.
+#[test]
+fn a_worker_passes_over_what_was_cancelled_while_it_was_busy() {
+    let clock = ManualClock::new();
+    let pool = pool(&clock);
+    let tasks: Arc<std::sync::Mutex<Vec<TaskHandle<()>>>> = Arc::default();
+    let others = Arc::clone(&tasks);
+    let first = pool.schedule(HOUR, move || {
+        others.lock().unwrap().iter().step_by(2).for_each(|task| assert!(task.cancel()));
+    });
+    let more = (0..BATCH).map(|_| pool.schedule(HOUR, || ()).unwrap());
+    tasks.lock().unwrap().extend(more);
+    clock.advance(HOUR);
+    first.unwrap().join().unwrap();
+    let states: Vec<TaskState> = tasks.lock().unwrap().iter().map(TaskHandle::state).collect();
+    assert!(states.iter().step_by(2).all(|state| *state == TaskState::Cancelled));
+    assert!(states.iter().skip(1).step_by(2).all(|state| *state == TaskState::Succeeded));
+    assert_eq!(pool.stats().completed, 1 + BATCH as u64 / 2);
+    assert_eq!(counts(&pool), (0, BATCH as u64 / 2));
+    pool.close().unwrap();
+}
+
+#[test]
+fn a_place_that_a_cancel_has_freed_can_be_taken_at_once() {
+    let clock = ManualClock::new();
+    let pool = Executor::builder().core_threads(1).capacity(BATCH).clock(clock.clone()).build().unwrap();
+    pool.prestart_all_core_threads();
+    clock.wait_until_idle();
+    let mut waiting: Vec<_> = (0..BATCH).map(|_| pool.schedule(HOUR, || ()).unwrap()).collect();
+    for _ in 0..3 * BATCH {
+        assert!(pool.schedule(HOUR, || ()).is_err(), "there is no more room");
+        assert!(waiting.remove(0).cancel());
+        waiting.push(pool.schedule(HOUR, || ()).unwrap());
+    }
+    pool.shutdown_now();
+}
+
+/// Invariant 7.
+#[test]
+fn a_thread_that_may_go_is_told_by_the_cancel_itself() {
+    let keep_alive = Duration::from_secs(3);
+    for core in [0, 2] {
+        let clock = ManualClock::new();
+        let builder = Executor::builder().core_threads(core).core_threads_time_out();
+        let pool = builder.keep_alive(keep_alive).clock(clock.clone()).build().unwrap();
+        let task = pool.schedule(HOUR, || ()).unwrap();
+        clock.advance(2 * keep_alive);
+        assert!(task.cancel());
+        clock.advance(2 * keep_alive);
+        assert_eq!(pool.stats().pool_size, 0);
+        pool.close().unwrap();
+    }
+}
