@@ -2,6 +2,9 @@
 //!
 //! It begins at a multiple of its size, so the chunk of a block is found from the address of the block. It is a little
 //! smaller than that, so that an allocator that puts a few bytes in front of each can have them side by side.
+//!
+//! The header is not always at its very beginning: a cache finds the places of lines by the lower bits of their addresses, and
+//! of headers that agree in all of them it could keep few. So each of eight chunks in a row has its header a line further on.
 
 use std::alloc::{self, Layout};
 use std::ptr::NonNull;
@@ -16,6 +19,8 @@ const LAYOUT: Layout = match Layout::from_size_align(PITCH - 64, PITCH) {
     Ok(layout) => layout,
     Err(_) => panic!("a power of two, and room for it"),
 };
+/// How many places there are for a header.
+const PLACES: usize = 8;
 /// Blocks are named by how many of these are before them.
 const UNIT: usize = 8;
 
@@ -41,8 +46,9 @@ impl ChunkRef {
     pub(super) fn make(size: usize) -> (Self, (u16, u16, u16)) {
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc::alloc(LAYOUT) };
-        let Some(head) = NonNull::new(memory.cast::<Head>()) else { alloc::handle_alloc_error(LAYOUT) };
-        let first = size_of::<Head>();
+        let Some(memory) = NonNull::new(memory) else { alloc::handle_alloc_error(LAYOUT) };
+        let head = Self::holding(memory).0;
+        let first = head.addr().get() % PITCH + size_of::<Head>();
         let all = (LAYOUT.size() - first) / size;
         let end = first + all * size;
         let sizes = Sizes { all: all as u16, enough: (all / 4) as u16 };
@@ -55,17 +61,32 @@ impl ChunkRef {
 
     /// The chunk of a block, and where the block is in it.
     pub(super) fn of(block: NonNull<u8>) -> (Self, u16) {
-        let address = block.as_ptr();
-        let head = address.map_addr(|address| address & !(PITCH - 1)).cast::<Head>();
-        let at = address.addr() % PITCH / UNIT;
+        (Self::holding(block), (block.addr().get() % PITCH / UNIT) as u16)
+    }
+
+    /// The chunk to which this address belongs.
+    #[inline]
+    fn holding(address: NonNull<u8>) -> Self {
+        let head = address.as_ptr().map_addr(|address| {
+            let chunk = address & !(PITCH - 1);
+            chunk + chunk / PITCH % PLACES * size_of::<Head>()
+        });
         // SAFETY: no chunk is at zero, so this is not null.
-        (Self(unsafe { NonNull::new_unchecked(head) }), at as u16)
+        Self(unsafe { NonNull::new_unchecked(head.cast()) })
+    }
+
+    /// Where the chunk begins.
+    #[inline]
+    fn start(self) -> NonNull<u8> {
+        let start = self.0.as_ptr().cast::<u8>().map_addr(|address| address & !(PITCH - 1));
+        // SAFETY: as above.
+        unsafe { NonNull::new_unchecked(start) }
     }
 
     /// The block at `at`.
     pub(super) fn block(self, at: u16) -> NonNull<u8> {
         // SAFETY: names of blocks are within the chunk, for the whole of which the address is good.
-        unsafe { self.0.cast::<u8>().add(usize::from(at) * UNIT) }
+        unsafe { self.start().add(usize::from(at) * UNIT) }
     }
 
     fn head(&self) -> &Head {
@@ -111,6 +132,6 @@ impl Chunk for ChunkRef {
 
     fn free(self) {
         // SAFETY: it was allocated so, and by 2 nobody else has anything of it.
-        unsafe { alloc::dealloc(self.0.as_ptr().cast(), LAYOUT) };
+        unsafe { alloc::dealloc(self.start().as_ptr(), LAYOUT) };
     }
 }
