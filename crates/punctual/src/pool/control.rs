@@ -13,8 +13,9 @@
 //!   true once): the last worker to go, the call that shut down a pool without workers, or the last call to
 //!   end tasks that it took out of the queue. It runs the terminated hook unlocked, and only then are waiters
 //!   released.
-//! - *Stop and a task just taken:* a worker notes the task it takes under the lock, so a stop, which reads the
-//!   notes under the same lock, interrupts it however little of it has begun.
+//! - *Stop and a task just taken:* a worker notes the task in the step in which it takes it ([`ready`](super::ready)), so a
+//!   stop, which has seen to it that there is nothing more to take and then reads the notes, interrupts it however little of
+//!   it has begun.
 //! - *Shutdown and a submission:* one lock, so a submission is accepted before the shutdown, and then treated
 //!   as its policy says, or refused. The clock is read under it, too: what was accepted as due is due.
 

@@ -352,21 +352,30 @@ impl Guarded {
         let Some(key) = task.plain_key() else { return Withdrawn::Refused };
         let (lane, mut tray) = self.own();
         let near_too = self.inbox.0.lanes().len() > 1;
-        lane.withdraw(&mut tray, task, key, deadline, near_too)
+        let withdrawn = lane.withdraw(&mut tray, task, key, deadline, near_too);
+        drop(tray);
+        if let Withdrawn::Enough { in_any_case } = withdrawn {
+            let core = if in_any_case { Some(self.core.lock()) } else { self.core.try_lock() };
+            if let Some(mut core) = core {
+                self.take_out(lane, &mut core);
+            }
+        }
+        withdrawn
     }
 
-    /// Takes what this thread has withdrawn out of the queue, or some of it, if nobody has the pool's lock or in any case.
-    pub(super) fn take_out(&self, in_any_case: bool) {
-        let core = if in_any_case { Some(self.core.lock()) } else { self.core.try_lock() };
-        let Some(mut core) = core else { return };
-        let (mine, _) = mine();
-        self.inbox.0.lane(mine).lock().hand_over(&mut core);
-        self.take_into_use(mine, &core);
+    /// Takes what was withdrawn in that lane, or is left over, out of the queue, or some of it.
+    fn take_out(&self, lane: &Lane, core: &mut Core) {
+        lane.lock().hand_over(core);
+        self.take_into_use(mine().0, core);
         core.take_out_some();
     }
 
     /// Takes a task out of the queue, wherever it is.
     pub(super) fn unlink(&self, core: &mut Core, task: &Header) -> Option<TaskRef> {
+        if !core.withdrawn.is_empty() {
+            // Otherwise no more keys would be taken.
+            self.take_out(self.inbox.0.lane(mine().0), core);
+        }
         if task.key() == TaskKey::NONE {
             drop(self.empty(core));
         }
@@ -415,6 +424,11 @@ impl Guarded {
         let trays = self.empty(core);
         core.take_out_some();
         Some(Gatekeeper(trays))
+    }
+
+    #[cfg(all(test, not(punctual_loom)))]
+    pub(super) fn first_lane(&self) -> &Lane {
+        &self.inbox.0.lanes[0]
     }
 
     #[cfg(all(test, not(punctual_loom)))]

@@ -71,7 +71,7 @@ pub(super) enum Withdrawn {
     Unsorted(TaskRef),
     /// It is as good as gone from the queue.
     Noted,
-    /// The same, and there are enough of those to be seen to, if nobody has the pool's lock; or in any case.
+    /// The same, and there are enough of those to be seen to: if nobody has the pool's lock, or in any case.
     Enough { in_any_case: bool },
     /// It has to be decided under the pool's lock.
     Refused,
@@ -154,7 +154,9 @@ impl Lane {
         core.sort_in();
     }
 
-    fn take_over(&self, tray: &mut Tray, core: &mut Core) {
+    /// Until they are in the queue nobody sees them: what is laid out and does not come before them is taken back first.
+    pub(super) fn take_over(&self, tray: &mut Tray, core: &mut Core) {
+        core.collect_from(self.earliest());
         std::mem::swap(&mut tray.letters, &mut core.letters);
         let notice = &self.notice.0;
         notice.earliest.store(Tick::MAX.as_nanos(), Ordering::Release);
@@ -186,7 +188,7 @@ impl Lane {
             }
             return Withdrawn::Unsorted(letter.task);
         }
-        let may_stay = deadline >= tray.withdraw_from || near_too && tray.spare;
+        let may_stay = tray.spare && (near_too || deadline >= tray.withdraw_from);
         if !may_stay || tray.withdrawn.len() >= KEYS {
             return Withdrawn::Refused;
         }

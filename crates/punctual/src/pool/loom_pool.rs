@@ -315,6 +315,25 @@ fn of_what_may_be_laid_out_each_is_run_or_cancelled_and_dropped_once() {
 }
 
 #[test]
+fn what_is_cancelled_while_others_take_back_what_is_laid_out_is_gone() {
+    // The worker, whoever looks, and whoever cancels.
+    explore(2, || {
+        let executor = start(&ManualClock::new(), 0);
+        executor.prestart_core_thread();
+        let handles = [(); 3].map(|()| executor.submit(|| ()).unwrap());
+        let looker = {
+            let executor = executor.clone();
+            thread::spawn(move || assert!(executor.stats().queued <= 3))
+        };
+        let cancelled = handles[1].cancel() && handles[1].runs() == 0;
+        looker.join().unwrap();
+        assert!(!cancelled || !handles[1].is_queued());
+        executor.shutdown();
+        end(&executor);
+    });
+}
+
+#[test]
 fn a_stop_finds_what_may_be_laid_out() {
     explore(2, || {
         let executor = start(&ManualClock::new(), 0);

@@ -408,12 +408,8 @@ impl Pool {
             return None;
         }
         match self.core.withdraw(task.header(), deadline) {
-            Withdrawn::Noted => Some(None),
+            Withdrawn::Noted | Withdrawn::Enough { .. } => Some(None),
             Withdrawn::Unsorted(task) => Some(Some(task)),
-            Withdrawn::Enough { in_any_case } => {
-                self.core.take_out(in_any_case);
-                Some(None)
-            }
             Withdrawn::Refused => None,
         }
     }

@@ -9,7 +9,8 @@
 //!
 //! # Invariants
 //! 1. What is laid out is in order, was due when it was laid out, and comes before all that is in the queue. Whoever queues
-//!    something that does not come after it takes it back first ([`Core::collect`]).
+//!    something that does not come after it takes it back first ([`Core::collect`]), and so does whoever takes such a thing
+//!    out of the inbox to queue it: on its way from there nobody sees it.
 //! 2. Tasks are laid out under the pool's lock, and only while no worker is idle, none can be added, and submissions need not
 //!    be decided there. So nobody waits while something is laid out, and nothing has to be decided when it is taken.
 //! 3. Whoever holds both the pool's lock and the inbox has taken back what was laid out, so for him everything that waits is
@@ -220,6 +221,13 @@ impl Core {
         }
     }
 
+    /// The same, unless all of it comes before whatever is due at `deadline`.
+    pub(super) fn collect_from(&mut self, deadline: Tick) {
+        if self.laid_out.is_some_and(|(last, _)| deadline <= last) {
+            self.collect();
+        }
+    }
+
     #[cold]
     fn collect_what_is_left(&mut self) {
         let (queue, on_cancel, mut left) = (&mut self.queue, self.on_cancel, false);
@@ -230,8 +238,13 @@ impl Core {
                 return;
             }
             let key = queue.insert_untended(deadline, number, value);
-            if let Some(task) = queue.get(key) {
+            let set = |task: &TaskRef| {
                 task.header().set_key(key);
+                task.header().is_cancelled_and_plain()
+            };
+            // Whoever has cancelled it meanwhile may have seen the key of before; from now on it is this one.
+            if queue.get(key).is_some_and(set) && on_cancel == OnCancel::Remove {
+                drop(queue.cancel(key));
             }
         });
         if left {

@@ -1,8 +1,8 @@
 //! What one worker has done, readable by anybody at any time.
 //!
 //! One word holds both "is running a task" and "how many it has completed", so that a task passes from running
-//! to completed in one store: a snapshot never counts it twice or not at all. The word is set to busy under the
-//! pool's lock, together with the task's leaving the queue; it is set to completed by the worker alone, before
+//! to completed in one store: a snapshot never counts it twice or not at all. The word is set to busy in the
+//! step in which the task is taken, under the pool's lock or that of what is [`ready`](super::ready); it is set to completed by the worker alone, before
 //! the outcome is published, so whoever has the outcome sees the task counted.
 
 use crate::sync::atomic::{AtomicU64, Ordering};

@@ -123,16 +123,33 @@ fn another_worker_takes_what_is_laid_out() {
     assert_eq!(ran, Vec::from_iter(1..=MANY));
 }
 
+/// Tasks that are laid out, and one in the inbox that is due before them; with what runs then.
+fn with_an_early_one() -> (Blocked, Vec<usize>) {
+    let blocked = Blocked::new(1);
+    let (ran, long_ago) = (Arc::clone(&blocked.ran), Tick::ZERO.after(STEP));
+    drop(blocked.pool.task(move || ran.lock().unwrap().push(0)).first(long_ago).start().unwrap());
+    assert!(blocked.laid_out() > 0, "it is in the inbox");
+    (blocked, Vec::from_iter((1..=BLOCKS).chain([0]).chain(BLOCKS + 1..=MANY)))
+}
+
 /// Invariant 4.
 #[test]
 fn what_is_in_the_inbox_and_due_before_comes_first() {
-    let blocked = Blocked::new(1);
-    assert!(blocked.laid_out() > 0);
-    let ran = Arc::clone(&blocked.ran);
-    let long_ago = Tick::ZERO.after(STEP);
-    drop(blocked.pool.task(move || ran.lock().unwrap().push(0)).first(long_ago).start().unwrap());
-    assert!(blocked.laid_out() > 0, "it is in the inbox");
-    assert_eq!(blocked.end(), Vec::from_iter((1..=BLOCKS).chain([0]).chain(BLOCKS + 1..=MANY)));
+    let (blocked, expected) = with_an_early_one();
+    assert_eq!(blocked.end(), expected);
+}
+
+/// Invariant 1: between the inbox and the queue nobody sees it.
+#[test]
+fn what_is_on_its_way_from_the_inbox_is_not_overtaken() {
+    let (blocked, expected) = with_an_early_one();
+    let guarded = &blocked.pool.pool().core;
+    let (mut core, lane) = (guarded.lock_alone(), guarded.first_lane());
+    lane.take_over(&mut lane.lock(), &mut core);
+    assert_eq!(core.ready.count.load(Relaxed), 0, "taken back");
+    core.sort_in();
+    drop(core);
+    assert_eq!(blocked.end(), expected);
 }
 
 /// Invariant 1: each run of the periodic task comes between two others that are laid out before it is queued.

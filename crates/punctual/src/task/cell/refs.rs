@@ -173,7 +173,7 @@ impl TaskRef {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             let first = self.0.as_ptr().cast::<u8>();
-            // SAFETY: hints, which do nothing else, whatever the address; an x86-64 that does not know them takes no notice.
+            // SAFETY: hints, which do nothing else, whatever the address; every x86-64 of the last twenty years knows them.
             // For writing, because that is what comes; and most tasks are in two lines, or nearly so.
             unsafe {
                 std::arch::asm!(
