@@ -15,7 +15,8 @@
 //!    be decided there. So nobody waits while something is laid out, and nothing has to be decided when it is taken.
 //! 3. Whoever holds both the pool's lock and the inbox has taken back what was laid out, so for him everything that waits is
 //!    in the queue, and nobody takes anything.
-//! 4. A worker takes what is laid out only if nothing in the inbox is due before it; so the order is exact.
+//! 4. A worker takes what is laid out only if nothing in the inbox comes before it, by 4 of the [inbox](super::inbox); so the
+//!    order is exact.
 //! 5. What a worker has in hand is noted in the same step in which it is taken.
 //!
 //! # Protocol
@@ -30,13 +31,13 @@
 //! This lock is taken after the pool's and that of the inbox, and before a task's own.
 //!
 //! # Cost
-//! The lock of a worker costs what the pool's did; what is gained is that nobody else wants it, and that the memory of a whole
+//! This lock costs a worker what the pool's did; what is gained is that only workers want it, and that the memory of a whole
 //! portion is on its way to the worker's cache before the first of it runs. A million tasks due within 100 ms, one worker: 3.1
 //! to 3.4 million a second.
 //!
 //! # Paths not taken
 //! *Submissions that sort in what they bring while workers run,* since the pool's lock is free for that: a submission takes 190
-//! ns instead of 160, and the whole is slower; whoever submits is what the end waits for. *An inbox of 2,048:* nothing more.
+//! ns instead of 160, and the whole is slower. *An inbox of 2,048:* nothing more.
 
 use std::iter::Flatten;
 use std::slice;
