@@ -275,6 +275,39 @@ fn an_executor_may_be_ended_at_any_moment() {
 }
 
 #[test]
+fn in_a_flood_of_short_tasks_one_that_waits_for_a_later_one_holds_nothing_back() {
+    const FLOOD: usize = 20_000;
+    for workers in [2, 4] {
+        let pool = Executor::new(workers);
+        pool.prestart_all_core_threads();
+        for _ in 0..10 {
+            let ran = Arc::new(AtomicUsize::new(0));
+            let flood = || {
+                for _ in 0..FLOOD {
+                    let ran = Arc::clone(&ran);
+                    let body = move || {
+                        ran.fetch_add(1, Ordering::Relaxed);
+                    };
+                    pool.execute(body).unwrap();
+                }
+            };
+            let (go_on, gate) = std::sync::mpsc::channel();
+            flood();
+            // Whoever runs it is lost to the flood, and to the task that releases it.
+            let blocked = pool.submit(move || gate.recv().is_ok()).unwrap();
+            flood();
+            pool.submit(move || go_on.send(())).unwrap().join().unwrap().unwrap();
+            assert!(blocked.join().unwrap());
+            assert!(
+                ran.load(Ordering::Relaxed) > FLOOD,
+                "what came before the task that was waited for has begun"
+            );
+        }
+        finish(&pool);
+    }
+}
+
+#[test]
 fn a_delay_queue_gives_every_value_to_one_taker() {
     const VALUES: u64 = 1_500;
     let queue = DelayQueue::new();

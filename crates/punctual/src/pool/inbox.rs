@@ -241,6 +241,16 @@ impl Guarded {
         core
     }
 
+    /// The pool's lock alone, as below, if nobody has it.
+    pub(super) fn try_lock_alone(&self) -> Option<MutexGuard<'_, Core>> {
+        self.core.try_lock()
+    }
+
+    /// What is laid out.
+    pub(super) fn ready(&self) -> &Ready {
+        &self.inbox.0.ready
+    }
+
     /// The pool's lock alone. There may be entries in the inbox, and what the gate depends on must not change.
     pub(super) fn lock_alone(&self) -> MutexGuard<'_, Core> {
         self.core.lock()

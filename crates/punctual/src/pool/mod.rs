@@ -5,8 +5,8 @@
 //! user code runs under it, nothing is dropped under it that a user gave us, nobody is woken under it.
 //!
 //! Order: `threads`, `core`, the locks of the [`inbox`], that of what is [`ready`], then a task's own lock. A submission that
-//! concerns nobody but the queue takes one lock of the inbox alone, and a worker that finds the next task ready that one. The clock may be asked for the time under `core`; a clock
-//! never calls back. `spawner`, `rejection` and the lock of `limits` are held for reading by cloning and for
+//! concerns nobody but the queue takes one lock of the inbox alone, and a worker that finds the next task ready that one. The
+//! list of those [`aside`] is locked alone. The clock may be asked for the time under `core`; a clock never calls back. `spawner`, `rejection` and the lock of `limits` are held for reading by cloning and for
 //! nothing else.
 //!
 //! # The life of a submission
@@ -17,12 +17,15 @@
 //! the thread would come, get one more attempt ([`rescue`](Pool::rescue)); if that fails as well they end as
 //! abandoned. So an accepted task has somebody to run it, or ends.
 
+mod aside;
 mod control;
 mod core;
 mod inbox;
 mod lane;
 mod leader;
 mod look;
+#[cfg(all(test, punctual_loom))]
+mod loom_aside;
 #[cfg(all(test, punctual_loom))]
 mod loom_leader;
 #[cfg(all(test, punctual_loom))]
@@ -34,6 +37,7 @@ mod ready;
 mod series;
 mod sizes;
 mod spawn;
+mod spell;
 mod steer;
 mod tally;
 mod wake;
@@ -48,6 +52,7 @@ use std::time::Duration;
 
 use punctual_engine::{RunState, ShutdownPolicy, TaskKey, Tick};
 
+use self::aside::Aside;
 pub(crate) use self::core::Core;
 pub(crate) use self::core::Offer;
 use self::core::Then;
@@ -87,6 +92,7 @@ pub(crate) struct Pool {
     pub(crate) thread_name: String,
     pub(crate) threads_numbered: bool,
     pub(crate) core: Guarded,
+    aside: Aside,
     pub(crate) spawner: Mutex<Arc<dyn Spawner>>,
     pub(crate) rejection: Mutex<Rejection>,
     pub(crate) limits: Limits,
@@ -132,6 +138,7 @@ impl Pool {
             thread_name: parts.thread_name,
             threads_numbered: parts.threads_numbered,
             core: Guarded::new(Core::new(parts.sizes, parts.policy, parts.on_cancel)),
+            aside: Aside::new(),
             spawner: Mutex::new(parts.spawner),
             rejection: Mutex::new(parts.rejection),
             limits: Limits::new(),

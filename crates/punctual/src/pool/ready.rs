@@ -63,6 +63,8 @@ const MOST_WORK: u64 = 1_024;
 pub(super) struct Ready {
     /// How many are laid out, written under the lock: nobody takes it for nothing.
     count: AtomicUsize,
+    /// How many workers have taken, counted round and round; written under the lock.
+    taken: AtomicUsize,
     table: Mutex<Table>,
 }
 
@@ -88,7 +90,7 @@ pub(super) struct Taken {
 impl Ready {
     pub(super) fn new() -> Self {
         let table = Table { laid: Vec::with_capacity(MOST), hands: Vec::new() };
-        Self { count: AtomicUsize::new(0), table: Mutex::new(table) }
+        Self { count: AtomicUsize::new(0), taken: AtomicUsize::new(0), table: Mutex::new(table) }
     }
 
     /// The first of what is laid out, for the worker at this place, if the inbox is `clear` so far.
@@ -110,12 +112,28 @@ impl Ready {
         }
         let fired = table.laid.pop()?;
         self.count.store(table.laid.len(), Ordering::Relaxed);
+        self.count_taken();
         Some(table.hand(index, tally, fired))
     }
 
     /// Notes what the worker at this place has taken from the queue.
     pub(super) fn note(&self, index: usize, tally: &Tally, fired: Fired<TaskRef>) -> Taken {
-        self.table.lock().hand(index, tally, fired)
+        let mut table = self.table.lock();
+        self.count_taken();
+        table.hand(index, tally, fired)
+    }
+
+    /// A task was taken. To be called under the lock, if others may take one.
+    #[inline]
+    pub(super) fn count_taken(&self) {
+        // Relaxed: it tells whoever stands aside how others get on, and nothing else.
+        self.taken.store(self.taken().wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// How many tasks were taken, counted round and round.
+    #[inline]
+    pub(super) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// Lays out what `next` gives, so many at most. Nothing is laid out.

@@ -26,7 +26,9 @@ use punctual_engine::{RunTimes, Tick};
 
 use super::core::{Core, Step};
 use super::inbox::Gatekeeper;
+use super::leader::Post;
 use super::ready::Taken;
+use super::spell::Spell;
 use super::tally::Tally;
 use super::{Pool, TaskRef};
 use crate::context::Work;
@@ -44,6 +46,7 @@ pub(super) fn work(pool: &Arc<Pool>, index: usize) {
     let tally = pool.tally_of(index);
     let work = Work::new(pool, index, &tally);
     slack::set(pool.timer_slack);
+    pool.aside.arrive();
     pool.tell(Place::Worker, |observer| observer.worker_started());
     let mut worker = Worker {
         pool,
@@ -54,14 +57,18 @@ pub(super) fn work(pool: &Arc<Pool>, index: usize) {
         known: Tick::ZERO,
         times_every_run: pool.times_every_run(),
         brisk: false,
+        spell: Spell::default(),
         struck_out: Cell::new(None),
     };
     let mut last = None;
     while let Some((task, turn, now)) = worker.next(last) {
+        let begun = worker.spell.begin(&*pool.clock, || pool.aside.at_work() > 1);
         worker.run(&task, turn, now);
+        worker.spell.end(begun, &*pool.clock);
         last = Some(task);
     }
     pool.tell(Place::Worker, |observer| observer.worker_stopped());
+    pool.aside.depart();
     pool.worker_gone();
     drop(work);
     pool.clock.worker_stopped(Some(&parker));
@@ -79,6 +86,8 @@ pub(super) struct Worker<'a> {
     times_every_run: bool,
     /// The last wait was short and ended with a call: the next may well do so, too.
     brisk: bool,
+    /// Whether it is of any use.
+    spell: Spell,
     /// The pool's half of the task in hand, which it no longer notes.
     struck_out: Cell<Option<Half>>,
 }
@@ -93,15 +102,23 @@ const PATIENCE: u32 = 1_500;
 
 impl Worker<'_> {
     /// Waits for a due task, after the `last`; `None` when the worker is no longer needed, and then it has resigned.
-    fn next(&mut self, last: Option<Half>) -> Option<(Half, Turn, Tick)> {
+    fn next(&mut self, mut last: Option<Half>) -> Option<(Half, Turn, Tick)> {
         let pool = self.pool;
         let may_be_quick = !self.times_every_run && !self.newborn;
-        if may_be_quick {
-            if let Some(taken) = pool.core.take_ready(self.index, &self.tally) {
-                return Some(self.go_on(taken, last));
+        let mut core = loop {
+            if may_be_quick {
+                if let Some(taken) = pool.core.take_ready(self.index, &self.tally) {
+                    return Some(self.go_on(taken, last));
+                }
             }
-        }
-        let mut core = pool.core.lock_alone();
+            if let Some(core) = pool.core.try_lock_alone() {
+                break core;
+            }
+            if self.newborn || !self.spell.is_of_no_use(pool.core.ready()) || !pool.aside.may_stand() {
+                break pool.core.lock_alone();
+            }
+            self.stand_aside(last.take());
+        };
         if may_be_quick {
             let clear = || pool.core.clear_until();
             if let Some(taken) = core.take_next(self.index, &self.tally, self.known, clear) {
@@ -158,6 +175,17 @@ impl Worker<'_> {
                     core = pool.core.lock_whole();
                     core.end_tending();
                 }
+                // Another waits for what comes next.
+                Step::Wait { post: Post::Deputy(_) | Post::Follower, kept: false, .. }
+                    if self.spell.waits_in_vain(&core.ready) && pool.aside.may_stand() =>
+                {
+                    settle(gate, &core);
+                    drop(core);
+                    // Memory, if anything.
+                    pool.discard(finished.take());
+                    self.stand_aside(None);
+                    core = pool.core.lock_whole();
+                }
                 Step::Wait { post, until, kept } => {
                     core.enlist(&self.parker, post);
                     settle(gate, &core);
@@ -188,6 +216,18 @@ impl Worker<'_> {
                 }
             }
         }
+    }
+
+    /// Leaves the work to the others as long as they get on, with nothing in hand. To be called without a lock.
+    #[cold]
+    fn stand_aside(&mut self, last: Option<Half>) {
+        let (pool, ready) = (self.pool, self.pool.core.ready());
+        if let Some(last) = last {
+            let noted = ready.strike_out(self.index).or_else(|| self.struck_out.take());
+            pool.discard(noted.map(|noted| last.join(noted)));
+        }
+        pool.aside.stand(&self.parker, ready);
+        self.spell.begin_anew();
     }
 
     /// Gives up the last task, when the next has been taken.
