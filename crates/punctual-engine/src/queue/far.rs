@@ -24,7 +24,7 @@
 use alloc::vec::Vec;
 
 use super::index::LeafId;
-use super::leaf::{LEAF, Leaf};
+use super::leaf::{LEAF, Leaf, keep_live};
 use super::sift::{Sift, Stage};
 use super::slab::NONE;
 use super::stamp::{Order, Stamp, order};
@@ -234,17 +234,16 @@ impl<T> TimerQueue<T> {
     fn pour(&mut self, id: LeafId) {
         let leaf = self.leaves.tenant_mut(id);
         leaf.dead = 0;
-        let stamps = core::mem::take(&mut leaf.stamps);
+        let mut stamps = core::mem::take(&mut leaf.stamps);
         self.work += stamps.len() as u64;
         self.far.stamps -= stamps.len();
         self.far.remove(&mut self.leaves, id);
+        keep_live(&mut stamps, 0, &self.slab);
+        self.far.stamps += stamps.len();
         for stamp in stamps {
-            if self.slab.is_live(stamp.key) {
-                let into = self.tail(stamp.order());
-                self.slab.relink(stamp.key, into);
-                self.leaves.tenant_mut(into).push_far(stamp);
-                self.far.stamps += 1;
-            }
+            let into = self.tail(stamp.order());
+            self.slab.relink(stamp.key, into);
+            self.leaves.tenant_mut(into).push_far(stamp);
         }
     }
 

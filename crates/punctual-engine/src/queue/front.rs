@@ -22,7 +22,7 @@ use core::cmp::Reverse;
 
 use super::TimerQueue;
 use super::index::LeafId;
-use super::leaf::{LEAF, Leaf};
+use super::leaf::{LEAF, Leaf, keep_live};
 use super::slab::NONE;
 use super::stamp::Order;
 
@@ -80,7 +80,7 @@ impl<T> TimerQueue<T> {
     /// Drops the dead.
     pub(super) fn purge_front(&mut self) {
         self.work += self.front.len() as u64;
-        self.front.retain(|stamp| self.slab.is_live(stamp.key));
+        keep_live(&mut self.front, 0, &self.slab);
         self.leaves.tenant_mut(self.front_leaf).dead = 0;
     }
 

@@ -93,7 +93,7 @@ impl Leaf {
 
     /// Drops the dead, and memory that is not needed.
     pub(super) fn purge<T>(&mut self, slab: &Values<T>) {
-        self.stamps.retain(|stamp| slab.is_live(stamp.key));
+        keep_live(&mut self.stamps, 0, slab);
         self.dead = 0;
         self.stamps.shrink_to(self.stamps.len() * 2 + SLACK);
     }
@@ -112,15 +112,7 @@ impl Leaf {
 
     /// Drops the dead from `start` on; how many there were.
     pub(super) fn drop_dead_from<T>(&mut self, start: usize, slab: &Values<T>) -> usize {
-        let mut end = start;
-        for at in start..self.stamps.len() {
-            if slab.is_live(self.stamps[at].key) {
-                self.stamps.swap(at, end);
-                end += 1;
-            }
-        }
-        let dropped = self.stamps.len() - end;
-        self.stamps.truncate(end);
+        let dropped = keep_live(&mut self.stamps, start, slab);
         self.dead -= dropped as u32;
         dropped
     }
@@ -159,6 +151,22 @@ impl Leaf {
         self.stamps.shrink_to(middle + STEP);
         upper
     }
+}
+
+/// Drops the dead from `start` on; how many there were.
+///
+/// Every stamp is written, and the next over it if it is dead: which of them are nobody can guess, and a processor that guesses
+/// waits for one slot after the other, instead of for all of them at once.
+pub(super) fn keep_live<T>(stamps: &mut Vec<Stamp>, start: usize, slab: &Values<T>) -> usize {
+    let mut end = start;
+    for at in start..stamps.len() {
+        let stamp = stamps[at];
+        stamps[end] = stamp;
+        end += usize::from(slab.is_live(stamp.key));
+    }
+    let dropped = stamps.len() - end;
+    stamps.truncate(end);
+    dropped
 }
 
 /// Whether so many dead are too many beside so many live.
