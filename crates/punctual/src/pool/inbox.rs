@@ -109,7 +109,8 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, thread_local};
 use crate::task::{Header, TaskId, TaskRef};
 
-/// How many lanes there are at most. A worker looks at each that is in use.
+/// How many lanes there are at most, also where fewer threads can run at once: one that is pre-empted keeps its lane. A worker
+/// looks at each that is in use.
 pub(super) const LANES: usize = if cfg!(punctual_loom) { 2 } else { 8 };
 /// As many at once, and more are coming as fast as they are taken.
 pub(super) const CROWD: usize = if cfg!(punctual_loom) { 1 } else { 4 };
@@ -311,7 +312,7 @@ impl Guarded {
         let tray = lane.lock();
         if tray.user != me {
             // Two threads in one lane. The other is taken into use when the thread next has the pool's lock.
-            let _ = MINE.try_with(|lane| lane.set((mine + 1) % lanes_for_all()));
+            let _ = MINE.try_with(|lane| lane.set((mine + 1) % LANES));
         }
         tray
     }
@@ -444,19 +445,6 @@ impl Guarded {
     #[cfg(all(test, not(punctual_loom)))]
     pub(super) fn earliest(&self) -> Tick {
         self.inbox.0.earliest()
-    }
-}
-
-/// How many lanes threads are spread over: not more than can run at once.
-fn lanes_for_all() -> usize {
-    #[cfg(punctual_loom)]
-    return LANES;
-    #[cfg(not(punctual_loom))]
-    {
-        static LANES_FOR_ALL: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| {
-            std::thread::available_parallelism().map_or(LANES, usize::from).min(LANES)
-        });
-        *LANES_FOR_ALL
     }
 }
 
