@@ -185,8 +185,7 @@ impl Core {
     /// From which deadline on a task may be left in the inbox; `None` if every submission is to be decided here.
     pub(super) fn gate(&self) -> Option<Tick> {
         let settled = self.state == RunState::Running
-            && self.sizes.capacity.is_none()
-            && self.live >= self.sizes.max()
+            && self.has_all_workers()
             && self.newborn == 0
             && !self.priorities.is_on()
             && self.queue.len() < MOST_QUEUED - 2 * LANES * MOST;
@@ -194,6 +193,11 @@ impl Core {
             true => self.waiting.looks_round(),
             false => None,
         }
+    }
+
+    /// Whether no worker is started, and no task refused, because another is busy.
+    pub(super) fn has_all_workers(&self) -> bool {
+        self.sizes.capacity.is_none() && self.live >= self.sizes.max()
     }
 
     /// Whether a task that is cancelled may stay in the queue until somebody looks: nobody is to be told when that is empty, or

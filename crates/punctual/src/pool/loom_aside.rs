@@ -18,24 +18,29 @@ fn worker(aside: &Arc<Aside>, ready: &Arc<Ready>) -> JoinHandle<()> {
     })
 }
 
-/// Two workers that may stand aside, while a third takes so many tasks; all come back, as a deadlock would show.
-fn all_come_back(taken: usize) {
+/// Two workers that may stand aside, while a third does this; all come back, as a deadlock would show, and so many are at work.
+fn all_come_back(third: impl Fn(&Aside, &Ready) + Send + Sync + 'static, at_work: usize) {
     explore(3, move || {
         let (aside, ready) = (Arc::new(Aside::new()), Arc::new(Ready::new()));
         (0..3).for_each(|_| aside.arrive());
         let workers = [worker(&aside, &ready), worker(&aside, &ready)];
-        (0..taken).for_each(|_| ready.count_taken());
+        third(&aside, &ready);
         workers.map(|worker| worker.join().unwrap());
-        assert_eq!(aside.at_work(), 3);
+        assert_eq!(std::iter::from_fn(|| aside.may_stand().then_some(())).count(), at_work - 1);
     });
 }
 
 #[test]
 fn all_who_stand_aside_come_back_when_nothing_is_taken() {
-    all_come_back(0);
+    all_come_back(|_, _| (), 3);
 }
 
 #[test]
 fn all_who_stand_aside_come_back_when_too_little_is_taken() {
-    all_come_back(1);
+    all_come_back(|_, ready| ready.count_taken(), 3);
+}
+
+#[test]
+fn all_who_stand_aside_come_back_when_the_last_at_work_leaves() {
+    all_come_back(|aside, _| aside.depart(), 2);
 }

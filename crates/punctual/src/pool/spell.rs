@@ -1,7 +1,8 @@
 //! What a worker remembers of its last tasks and waits, to know whether it is of any use.
 //!
-//! It is not, and had better [stand aside](super::aside), if others run tasks, its own bodies of late were short, and
-//! - it finds nothing [laid out](super::ready), and the pool's lock taken: somebody is about to lay out more, or submits; or
+//! It is not, and had better [stand aside](super::aside), if its own bodies of late were short, and
+//! - others have run tasks since it last looked round, it finds nothing [laid out](super::ready), and the pool's lock taken:
+//!   somebody is about to lay out more, or submits; or
 //! - another waits for the next deadline, and of the waits of this worker each has brought several tasks: they come so
 //!   densely that one of two is up all the time.
 //!
@@ -45,31 +46,39 @@ impl Spell {
         if self.ran % SAMPLE == 0 && others() { Some(clock.now()) } else { None }
     }
 
-    /// The task is over.
+    /// The task is over; says whether it was timed and has taken its time.
     #[inline]
-    pub(super) fn end(&mut self, begun: Option<Tick>, clock: &dyn Clock) {
-        if let Some(begun) = begun {
-            self.short = clock.now().since(begun) < SHORT;
-        }
+    pub(super) fn end(&mut self, begun: Option<Tick>, clock: &dyn Clock) -> bool {
+        let Some(begun) = begun else { return false };
+        self.short = clock.now().since(begun) < SHORT;
+        !self.short
+    }
+
+    /// The worker looks round; says whether others have taken tasks since it last did.
+    pub(super) fn look_round(&mut self, ready: &Ready) -> bool {
+        let by_others = ready.taken().wrapping_sub(self.ran);
+        std::mem::replace(&mut self.by_others, by_others) != by_others
     }
 
     /// Whether the worker, which has nothing to do, is of no use: others have, and it is short.
     pub(super) fn is_of_no_use(&mut self, ready: &Ready) -> bool {
-        let by_others = ready.taken().wrapping_sub(self.ran);
-        let others_run = std::mem::replace(&mut self.by_others, by_others) != by_others;
-        // In a model a body takes no time, and whoever sleeps is woken only when nobody else can go on.
-        others_run && self.short && !cfg!(punctual_loom)
+        self.look_round(ready) && self.has_short_bodies()
     }
 
     /// Whether the worker, which is about to wait beside another, had better leave waiting to that one.
-    pub(super) fn waits_in_vain(&mut self, ready: &Ready) -> bool {
+    pub(super) fn waits_in_vain(&mut self) -> bool {
         self.waits += 1;
         if self.waits < WAITS {
             return false;
         }
         let ran = self.ran.wrapping_sub(self.ran_before);
         (self.waits, self.ran_before) = (0, self.ran);
-        ran >= WAITS * MANY && self.is_of_no_use(ready)
+        ran >= WAITS * MANY && self.has_short_bodies()
+    }
+
+    fn has_short_bodies(&self) -> bool {
+        // In a model a body takes no time, and whoever sleeps is woken only when nobody else can go on.
+        self.short && !cfg!(punctual_loom)
     }
 
     /// The worker comes back: what it remembers of its tasks was long ago.
@@ -89,7 +98,8 @@ mod tests {
             ready.count_taken();
             let begun = spell.begin(clock, || true);
             clock.jump(body);
-            spell.end(begun, clock);
+            let is_long = spell.end(begun, clock);
+            assert_eq!(is_long, begun.is_some() && body >= SHORT);
         }
     }
 
@@ -115,8 +125,7 @@ mod tests {
         let (mut spell, clock, ready) = (Spell::default(), ManualClock::new(), Ready::new());
         let mut after = |tasks: usize| {
             (0..tasks).for_each(|_| run(&mut spell, &clock, &ready, Duration::ZERO));
-            ready.count_taken();
-            (0..WAITS).filter(|_| spell.waits_in_vain(&ready)).count()
+            (0..WAITS).filter(|_| spell.waits_in_vain()).count()
         };
         assert_eq!(after(1), 1, "the last of so many waits");
         assert_eq!(after(0), 0, "they brought nothing");

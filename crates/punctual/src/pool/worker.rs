@@ -58,13 +58,16 @@ pub(super) fn work(pool: &Arc<Pool>, index: usize) {
         times_every_run: pool.times_every_run(),
         brisk: false,
         spell: Spell::default(),
+        is_spare: false,
         struck_out: Cell::new(None),
     };
     let mut last = None;
     while let Some((task, turn, now)) = worker.next(last) {
-        let begun = worker.spell.begin(&*pool.clock, || pool.aside.at_work() > 1);
+        let begun = worker.spell.begin(&*pool.clock, || pool.aside.are_several());
         worker.run(&task, turn, now);
-        worker.spell.end(begun, &*pool.clock);
+        if worker.spell.end(begun, &*pool.clock) {
+            pool.aside.note_slow();
+        }
         last = Some(task);
     }
     pool.tell(Place::Worker, |observer| observer.worker_stopped());
@@ -88,6 +91,8 @@ pub(super) struct Worker<'a> {
     brisk: bool,
     /// Whether it is of any use.
     spell: Spell,
+    /// Whether nothing is done because it is busy, as far as it knows: see invariant 4 of [`aside`](super::aside).
+    is_spare: bool,
     /// The pool's half of the task in hand, which it no longer notes.
     struck_out: Cell<Option<Half>>,
 }
@@ -114,7 +119,7 @@ impl Worker<'_> {
             if let Some(core) = pool.core.try_lock_alone() {
                 break core;
             }
-            if self.newborn || !self.spell.is_of_no_use(pool.core.ready()) || !pool.aside.may_stand() {
+            if !self.may_stand_aside() {
                 break pool.core.lock_alone();
             }
             self.stand_aside(last.take());
@@ -134,6 +139,7 @@ impl Worker<'_> {
         let mut finished = last.zip(self.struck_out.take()).map(|(last, noted)| last.join(noted));
         let (mut idle_since, mut called_in_vain) = (None, false);
         loop {
+            self.is_spare = core.has_all_workers();
             let mut now = self.look_at_clock(&core);
             if pool.core.is_filling(&core, now) {
                 drop(core);
@@ -177,7 +183,7 @@ impl Worker<'_> {
                 }
                 // Another waits for what comes next.
                 Step::Wait { post: Post::Deputy(_) | Post::Follower, kept: false, .. }
-                    if self.spell.waits_in_vain(&core.ready) && pool.aside.may_stand() =>
+                    if self.is_spare && self.spell.waits_in_vain() && pool.aside.may_stand() =>
                 {
                     settle(gate, &core);
                     drop(core);
@@ -198,6 +204,7 @@ impl Worker<'_> {
                     pool.clock.wait(&self.parker, until);
                     core = pool.core.lock_whole();
                     let called = core.waiting.leave(&self.parker);
+                    self.spell.look_round(&core.ready);
                     self.known = pool.clock.now();
                     core.compare_clocks(&*pool.clock);
                     self.brisk = called && self.known.since(now) < BRISK;
@@ -218,12 +225,20 @@ impl Worker<'_> {
         }
     }
 
+    /// Whether it may, and then has to, stand aside, because it finds the pool's lock taken.
+    fn may_stand_aside(&mut self) -> bool {
+        let put_back = self.struck_out.take();
+        let is_counted_on = put_back.is_some() || self.newborn || !self.is_spare;
+        self.struck_out.set(put_back);
+        !is_counted_on && self.spell.is_of_no_use(self.pool.core.ready()) && self.pool.aside.may_stand()
+    }
+
     /// Leaves the work to the others as long as they get on, with nothing in hand. To be called without a lock.
     #[cold]
     fn stand_aside(&mut self, last: Option<Half>) {
         let (pool, ready) = (self.pool, self.pool.core.ready());
         if let Some(last) = last {
-            let noted = ready.strike_out(self.index).or_else(|| self.struck_out.take());
+            let noted = ready.strike_out(self.index);
             pool.discard(noted.map(|noted| last.join(noted)));
         }
         pool.aside.stand(&self.parker, ready);
