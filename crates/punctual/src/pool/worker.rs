@@ -363,3 +363,51 @@ fn settle(gate: Option<Gatekeeper<'_>>, core: &Core) {
         gate.settle(core);
     }
 }
+
+#[cfg(all(test, not(punctual_loom)))]
+mod tests {
+    use super::*;
+    use crate::{Executor, ManualClock};
+
+    /// Whoever puts a task back wakes nobody, because it is about to look itself.
+    #[test]
+    fn a_worker_that_is_counted_on_does_not_stand_aside() {
+        let clock = ManualClock::new();
+        let executor = Executor::builder().core_threads(2).clock(clock.clone()).build().unwrap();
+        executor.prestart_all_core_threads();
+        clock.wait_until_idle();
+        drop(executor.schedule(Duration::from_secs(1), || ()).unwrap());
+        let pool = executor.pool();
+        let mut worker = Worker {
+            pool,
+            index: 0,
+            parker: Parker::current(),
+            tally: pool.tally_of(0),
+            newborn: false,
+            known: Tick::ZERO,
+            times_every_run: false,
+            brisk: false,
+            spell: Spell::default(),
+            is_spare: true,
+            struck_out: Cell::new(None),
+        };
+        // It has run short tasks, and another has taken some since.
+        for _ in 0..100 {
+            let begun = worker.spell.begin(&clock, || true);
+            worker.spell.end(begun, &clock);
+        }
+        worker.spell.look_round(pool.core.ready());
+        pool.core.ready().count_taken();
+        let queued = pool.core.lock().queue.pop().expect("the task").value;
+        let (half, noted) = queued.halve();
+        worker.struck_out.set(Some(noted));
+        assert!(!worker.may_stand_aside());
+        let noted = worker.struck_out.take().expect("it is still there");
+        drop(half.join(noted));
+        worker.is_spare = false;
+        assert!(!worker.may_stand_aside(), "nor where another would be started in its place");
+        worker.is_spare = true;
+        assert!(worker.may_stand_aside());
+        executor.shutdown_now();
+    }
+}
