@@ -36,12 +36,12 @@
 //!
 //! # What it costs
 //! What a body that blocks has left behind may wait for 0.4 ms, instead of the 0.06 ms that a thread takes to be woken on the
-//! same machine: it may block just after the lookout looked, having taken enough before. If others are blocked one after the other,
-//! each further worker comes 0.1 ms later.
+//! same machine: it may block just after the lookout looked, having taken enough before. If others are blocked one after the
+//! other, each further worker comes 0.1 ms later.
 //!
 //! # What it buys
-//! A million tasks within 100 ms on two processors, million a second, interleaved, medians of five: with two workers 2.12 to
-//! 2.71, with four 1.95 to 2.56, with eight 1.25 to 2.64; at once 6.76 to 6.99, 4.69 to 6.99, 2.73 to 6.66. With bodies of 0.5
+//! A million tasks within 100 ms on two processors, million a second, interleaved, medians of five: with two workers 2.13 to
+//! 2.59, with four 2.05 to 2.74, with eight 1.36 to 2.64; at once 7.24 to 7.06, 5.68 to 6.75, 3.00 to 6.88. With bodies of 0.5
 //! to 5 µs nothing changes.
 //!
 //! # Paths not taken
