@@ -66,6 +66,8 @@ pub(crate) struct Header {
 pub(super) struct Kind {
     /// From the header to the whole task.
     pub(super) erase: unsafe fn(NonNull<Header>) -> NonNull<dyn Task>,
+    /// The same, with the type of its value: a [`Typify`](super::refs) that has forgotten which.
+    pub(super) typify: unsafe fn(),
     /// Runs it if it is waiting; see [`Ended`].
     pub(super) perform: unsafe fn(NonNull<Header>, &Run<'_>) -> Ended,
     /// Drops the task and takes its memory back. For whoever has the last reference.
@@ -145,8 +147,9 @@ pub(super) enum Phase {
     Succeeded = 3,
     /// The value has been taken; there is no payload.
     Taken = 4,
-    /// The payload is an outcome, `Err`, from here on.
+    /// There is no payload: this says all. Half of all tasks are in two lines of the cache, and most cancels need one.
     Cancelled = 5,
+    /// The payload is an outcome, `Err`, from here on.
     Abandoned = 6,
     Failed = 7,
 }

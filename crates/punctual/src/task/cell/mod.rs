@@ -202,7 +202,7 @@ impl<T, B> Cell<T, B> {
         assert!(guard.phase() == Phase::Running);
         let phase = match &outcome {
             Ok(_) => Phase::Succeeded,
-            Err(TaskError::Cancelled) => Phase::Cancelled,
+            Err(TaskError::Cancelled) => return guard.set_phase(Phase::Cancelled),
             Err(TaskError::Abandoned(_)) => Phase::Abandoned,
             Err(_) => Phase::Failed,
         };
@@ -226,8 +226,10 @@ impl<T, B> Cell<T, B> {
 
     /// The failure that ended the task, if one did.
     fn error(&self, guard: &mut Guard<'_>) -> Option<TaskError> {
-        if !matches!(guard.phase(), Phase::Cancelled | Phase::Abandoned | Phase::Failed) {
-            return None;
+        match guard.phase() {
+            Phase::Cancelled => return Some(TaskError::Cancelled),
+            Phase::Abandoned | Phase::Failed => {}
+            _ => return None,
         }
         // SAFETY: by 5 the payload is an outcome, and the lock is held. An error is cloned by code of ours.
         self.payload.with_mut(|payload| unsafe { (*payload).outcome.as_ref().err().cloned() })
@@ -236,7 +238,7 @@ impl<T, B> Cell<T, B> {
     /// What the task holds once it is over. A failure is one as before, but does not say any more what it was.
     pub(super) fn take_remains(&self) -> Option<Result<T, TaskError>> {
         let mut guard = self.header.lock();
-        if !matches!(guard.phase(), Phase::Cancelled | Phase::Abandoned | Phase::Failed) {
+        if !matches!(guard.phase(), Phase::Abandoned | Phase::Failed) {
             return self.take_outcome(&mut guard);
         }
         // SAFETY: by 5 the payload is an outcome, and the lock is held.
@@ -362,8 +364,8 @@ impl<T, B> Drop for Cell<T, B> {
                 // SAFETY: by 5 the payload is a body, and it is dropped once, here.
                 self.payload.with_mut(|payload| unsafe { ManuallyDrop::drop(&mut (*payload).body) });
             }
-            Phase::Running | Phase::Taken => {}
-            Phase::Succeeded | Phase::Cancelled | Phase::Abandoned | Phase::Failed => {
+            Phase::Running | Phase::Taken | Phase::Cancelled => {}
+            Phase::Succeeded | Phase::Abandoned | Phase::Failed => {
                 // SAFETY: by 5 the payload is an outcome, and it is dropped once, here.
                 self.payload.with_mut(|payload| unsafe { ManuallyDrop::drop(&mut (*payload).outcome) });
             }

@@ -1,16 +1,18 @@
 //! References to a task: counted, and thin where the queue has them.
 //!
-//! An `Arc<dyn Task>` is two words, and its counts two more beside the task. The queue has a million of these: a
-//! [`TaskRef`] is one word, the address of the header, which knows how to get from there to the whole task, and one
-//! count of four bytes. Nobody needs weak references.
+//! An `Arc<dyn Task>` is two words, and its counts two more beside the task. The queue has a million of these, and users may
+//! have as many handles: a [`TaskRef`] is one word, the address of the header, which knows how to get from there to the whole
+//! task, and one count of four bytes. So is a [`TypedRef`]. Nobody needs weak references.
 //!
 //! # Invariants
 //! 1. The count in the header is that of the references. A task is freed by whoever gives up the last one, and not before.
 //! 2. Every reference was made from the address in [`entrust`], so it may be used for the whole allocation.
-//! 3. Two [`Half`]s count as one reference. Neither gives it up alone, so both are good until they are joined.
+//! 3. A [`TypedRef`] of a `T` is a reference to a task whose value is a `T`.
+//! 4. Two [`Half`]s count as one reference. Neither gives it up alone, so both are good until they are joined.
 
 use std::alloc::Layout;
-use std::mem::ManuallyDrop;
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, transmute};
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
@@ -24,7 +26,13 @@ use crate::task::perform::{Ended, Run};
 pub(crate) struct TaskRef(NonNull<Header>);
 
 /// A task whose value is a `T`, as handles hold it.
-pub(crate) struct TypedRef<T>(NonNull<dyn Typed<T>>);
+pub(crate) struct TypedRef<T>(NonNull<Header>, PhantomData<fn(T) -> T>);
+
+// A handle is what users have a million of.
+const _: () = assert!(size_of::<TypedRef<String>>() == size_of::<usize>());
+
+/// From the header to the whole task, whose value is a `T`.
+type Typify<T> = unsafe fn(NonNull<Header>) -> NonNull<dyn Typed<T>>;
 
 /// A task as whoever makes it holds it.
 pub(crate) struct Owner<T, B>(NonNull<Cell<T, B>>)
@@ -67,7 +75,7 @@ where
 ///
 /// # Safety
 /// It was made by [`entrust`], and nobody else has it any more.
-unsafe fn free<C: ?Sized>(task: NonNull<C>) {
+unsafe fn free<C>(task: NonNull<C>) {
     struct Memory(NonNull<u8>, Layout);
 
     // Also if a destructor panics.
@@ -78,11 +86,9 @@ unsafe fn free<C: ?Sized>(task: NonNull<C>) {
         }
     }
 
-    // SAFETY: for the caller to see to. The layout is that of the value, as it was when it was allocated.
-    unsafe {
-        let _memory = Memory(task.cast(), Layout::for_value(task.as_ref()));
-        task.drop_in_place();
-    }
+    let _memory = Memory(task.cast(), Layout::new::<C>());
+    // SAFETY: for the caller to see to.
+    unsafe { task.drop_in_place() };
 }
 
 impl<T, B> Cell<T, B>
@@ -92,14 +98,20 @@ where
 {
     const KIND: &'static Kind = &Kind {
         erase: Self::erase,
+        // SAFETY: a pointer to a function is as good as any other, as long as it is not called; `TypedRef` knows the type.
+        typify: unsafe { transmute::<Typify<T>, unsafe fn()>(Self::typify) },
         perform: Self::perform_at,
         free: Self::free_at,
         needs_drop: std::mem::needs_drop::<T>(),
     };
 
     /// # Safety
-    /// As [`Kind`] says, like the two below.
+    /// As [`Kind`] says, like the three below.
     unsafe fn erase(header: NonNull<Header>) -> NonNull<dyn Task> {
+        header.cast::<Self>()
+    }
+
+    unsafe fn typify(header: NonNull<Header>) -> NonNull<dyn Typed<T>> {
         header.cast::<Self>()
     }
 
@@ -236,30 +248,47 @@ impl<T> Deref for TypedRef<T> {
     type Target = dyn Typed<T>;
 
     fn deref(&self) -> &(dyn Typed<T> + 'static) {
-        // SAFETY: by 1 the task is there.
-        unsafe { self.0.as_ref() }
+        // SAFETY: by 3 this is what it was before `KIND` forgot its type.
+        let typify = unsafe { transmute::<unsafe fn(), Typify<T>>(self.header().kind().typify) };
+        // SAFETY: `typify` was made for the type of this very task, by 2 the address is good for all of it, and by 1
+        // it is there as long as `self`.
+        unsafe { typify(self.0).as_ref() }
     }
 }
 
 impl<T> TypedRef<T> {
+    #[inline]
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: by 1 the task is there.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The same task without its type.
+    #[inline]
+    pub(crate) fn as_task(&self) -> &dyn Task {
+        // SAFETY: as in `deref`.
+        unsafe { (self.header().kind().erase)(self.0).as_ref() }
+    }
+
     /// A second reference, without the type of the value.
     pub(crate) fn erase(&self) -> TaskRef {
         self.header().count.retain();
-        TaskRef(self.0.cast())
+        TaskRef(self.0)
     }
 }
 
 impl<T> Clone for TypedRef<T> {
     fn clone(&self) -> Self {
         self.header().count.retain();
-        Self(self.0)
+        Self(self.0, PhantomData)
     }
 }
 
 impl<T> Drop for TypedRef<T> {
     fn drop(&mut self) {
         if self.header().count.release() {
-            // SAFETY: by 1 nobody else has it any more.
+            let free = self.header().kind().free;
+            // SAFETY: as in `deref`; by 1 nobody else has it any more.
             unsafe { free(self.0) };
         }
     }
@@ -274,13 +303,13 @@ where
     pub(crate) fn into_typed(self) -> TypedRef<T> {
         let cell = self.0;
         std::mem::forget(self);
-        TypedRef(cell)
+        TypedRef(cell.cast(), PhantomData)
     }
 
     /// A second reference, without the type of the body.
     pub(crate) fn typed(&self) -> TypedRef<T> {
         self.header().count.retain();
-        TypedRef(self.0)
+        TypedRef(self.0.cast(), PhantomData)
     }
 }
 
