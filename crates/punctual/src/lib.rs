@@ -78,6 +78,8 @@ mod future;
 mod future_task;
 mod handle;
 mod invoke;
+#[allow(unsafe_code, reason = "see what it buys, there")]
+mod latch;
 mod lateness;
 #[cfg(all(test, punctual_loom))]
 mod loom_support;

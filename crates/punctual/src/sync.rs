@@ -34,7 +34,8 @@ mod imp {
 
         pub(crate) fn wait(&mut self) {
             const LOOKS: u32 = 64;
-            const YIELDS: u32 = LOOKS + 16;
+            // Some tens of microseconds if nobody else wants the processor; a nap takes longer.
+            const YIELDS: u32 = LOOKS + 256;
             self.0 = self.0.saturating_add(1);
             match self.0 {
                 ..LOOKS => std::hint::spin_loop(),

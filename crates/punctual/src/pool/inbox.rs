@@ -105,6 +105,7 @@ use super::core::{Core, Offer};
 use super::lane::{Lane, Letter, MOST, ROOM, Tray, Withdrawn};
 use super::ready::{Ready, Taken};
 use super::tally::Tally;
+use crate::latch::Guard;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, thread_local};
 use crate::task::{Header, TaskId, TaskRef};
@@ -147,7 +148,7 @@ struct Inbox {
 }
 
 /// The locks of the lanes that are in use.
-type Trays<'a> = [Option<MutexGuard<'a, Tray>>; LANES];
+type Trays<'a> = [Option<Guard<'a, Tray>>; LANES];
 
 impl Inbox {
     /// The lanes that are in use.
@@ -298,7 +299,7 @@ impl Guarded {
 
     /// The lane of this thread, locked.
     #[inline]
-    fn own(&self) -> (&Lane, MutexGuard<'_, Tray>) {
+    fn own(&self) -> (&Lane, Guard<'_, Tray>) {
         let (mine, me) = mine();
         let lane = self.inbox.0.lane(mine);
         let mut tray = lane.try_lock().unwrap_or_else(|| self.contend(lane, mine, me));
@@ -308,7 +309,7 @@ impl Guarded {
 
     /// The same if somebody has it at this moment.
     #[cold]
-    fn contend<'a>(&'a self, lane: &'a Lane, mine: usize, me: usize) -> MutexGuard<'a, Tray> {
+    fn contend<'a>(&'a self, lane: &'a Lane, mine: usize, me: usize) -> Guard<'a, Tray> {
         let tray = lane.lock();
         if tray.user != me {
             // Two threads in one lane. The other is taken into use when the thread next has the pool's lock.
@@ -339,7 +340,7 @@ impl Guarded {
 
     /// A crowded lane, emptied if nobody has the pool's lock.
     #[cold]
-    fn make_room<'a>(&'a self, lane: &'a Lane, tray: MutexGuard<'a, Tray>) -> MutexGuard<'a, Tray> {
+    fn make_room<'a>(&'a self, lane: &'a Lane, tray: Guard<'a, Tray>) -> Guard<'a, Tray> {
         let is_full = tray.letters.len() >= MOST;
         drop(tray);
         if let Some(mut core) = self.core.try_lock() {

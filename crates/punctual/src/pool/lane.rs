@@ -7,8 +7,8 @@
 use punctual_engine::{TaskKey, Tick};
 
 use super::core::Core;
+use crate::latch::{Guard, Latch};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard};
 use crate::task::{Header, TaskRef};
 
 /// How many entries a lane has room for; with more it is crowded.
@@ -27,7 +27,7 @@ const ROUNDS: u32 = if cfg!(punctual_loom) { 1 } else { 4 };
 /// Each of the two on lines of its own: workers look at the notice for every task.
 pub(super) struct Lane {
     notice: Padded<Notice>,
-    tray: Padded<Mutex<Tray>>,
+    tray: Padded<Latch<Tray>>,
 }
 
 #[repr(align(128))]
@@ -91,7 +91,7 @@ impl Lane {
         };
         let earliest = AtomicU64::new(Tick::MAX.as_nanos());
         let notice = Padded(Notice { earliest, crowded: AtomicBool::new(false) });
-        Self { notice, tray: Padded(Mutex::new(tray)) }
+        Self { notice, tray: Padded(Latch::new(tray)) }
     }
 
     #[inline]
@@ -105,12 +105,12 @@ impl Lane {
     }
 
     #[inline]
-    pub(super) fn lock(&self) -> MutexGuard<'_, Tray> {
+    pub(super) fn lock(&self) -> Guard<'_, Tray> {
         self.tray.0.lock()
     }
 
     #[inline]
-    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Tray>> {
+    pub(super) fn try_lock(&self) -> Option<Guard<'_, Tray>> {
         self.tray.0.try_lock()
     }
 
@@ -130,7 +130,7 @@ impl Lane {
 
     /// Moves what is there to the queue, and locks the lane when it is empty. What comes meanwhile is let in: only the last few
     /// are sorted in while it is locked.
-    pub(super) fn empty(&self, core: &mut Core) -> MutexGuard<'_, Tray> {
+    pub(super) fn empty(&self, core: &mut Core) -> Guard<'_, Tray> {
         let mut tray = self.lock();
         for _ in 0..ROUNDS {
             if tray.letters.len() <= FEW {

@@ -689,6 +689,7 @@ mod loom_lock {
 
     static NOBODY: Kind = Kind {
         erase: |_: NonNull<Header>| unreachable!("there is no task"),
+        typify: || unreachable!("there is no task"),
         perform: |_, _| unreachable!("there is no task"),
         free: |_| unreachable!("there is no task"),
         needs_drop: false,
