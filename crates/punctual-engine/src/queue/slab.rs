@@ -8,7 +8,10 @@
 //! ```text
 //!          insert                 remove
 //! free ────────────▶ occupied ────────────▶ free, generation + 1
-//!                                  └──────▶ retired, if no generation is left
+//!                     ▲   │        └──────▶ retired, if no generation is left
+//!              insert │   │ remove, if few are warm
+//!                     │   ▼
+//!                     warm, generation + 1 ──▶ free, if few are left
 //!
 //! chunk: absent ── first insert ──▶ present ── last tenant leaves ──▶ spare ── another spare ──▶ absent
 //! ```
@@ -19,9 +22,12 @@
 //! 2. `RETIRED` is never handed out, and a slot that has reached it never has a tenant again.
 //! 3. A chunk is in `roomy` exactly if it can give a slot, and knows its place there.
 //! 4. At most one chunk is present without a tenant: the spare.
+//! 5. A warm slot counts as a tenant of its chunk, and of nobody else's. There are no more than [`WARM`], nor than the tenants
+//!    would fill chunks: so for warm ones' sake at most twice the chunks stay that are needed.
 //!
 //! # Cost
-//! Every operation touches one slot, one chunk header and at most two places of `roomy`. Memory comes and
+//! Where tenants come and go in turn, as most do, an operation touches one slot and reads one chunk header: what is freed is
+//! kept *warm*, and given out next. Otherwise it touches one slot, one header and at most two places of `roomy`. Memory comes and
 //! goes a chunk at a time, so growing never moves what is there, and a queue that empties gives its memory
 //! back on the way; but a chunk stays as long as one of its tenants. A slab says how large its chunks are: `1 <<
 //! BITS` slots. Chunk 0 grows by doubling, so that a small queue stays small: half a chunk is moved at most.
@@ -40,6 +46,8 @@ use crate::TaskKey;
 
 /// No slot, no chunk, no link.
 pub(super) const NONE: u32 = u32::MAX;
+/// Most slots that are kept warm.
+const WARM: usize = 64;
 /// The generation after the last: the first that does not fit into 31 bits is never needed, so whoever stores keys
 /// has a bit to spare.
 const RETIRED: u32 = u32::MAX >> 1;
@@ -47,6 +55,8 @@ const RETIRED: u32 = u32::MAX >> 1;
 #[derive(Debug)]
 pub(super) struct Slab<T, const BITS: u32> {
     chunks: Vec<Chunk<T>>,
+    /// Slots that were freed of late; the last is given out first.
+    warm: Vec<u32>,
     /// Chunks that can give a slot; the last is asked first.
     roomy: Vec<u32>,
     /// Chunks that are absent and may come back.
@@ -94,6 +104,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     pub(super) const fn with_first_generation(first: u32) -> Self {
         Self {
             chunks: Vec::new(),
+            warm: Vec::new(),
             roomy: Vec::new(),
             absent: Vec::new(),
             spare: NONE,
@@ -114,6 +125,16 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     /// Gives `value` a slot.
     #[inline]
     pub(super) fn insert(&mut self, value: T, link: u32) -> TaskKey {
+        let Some(warm) = self.warm.pop() else { return self.insert_in_chunk(value, link) };
+        let (number, index) = Self::split(warm);
+        let slot = &mut self.chunks[number].slots[index];
+        slot.value = Some(value);
+        slot.link = link;
+        self.len += 1;
+        TaskKey { slot: warm, generation: slot.generation }
+    }
+
+    fn insert_in_chunk(&mut self, value: T, link: u32) -> TaskKey {
         let number = match self.roomy.last() {
             Some(&number) => number,
             None => self.add_chunk(),
@@ -157,9 +178,40 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         let value = slot.value.take()?;
         let link = slot.link;
         self.len -= 1;
-        chunk.tenants -= 1;
         slot.generation += 1;
         chunk.highest = chunk.highest.max(slot.generation);
+        let is_retired = slot.generation == RETIRED;
+        let most = self.most_warm();
+        if self.warm.len() < most && !is_retired {
+            self.warm.push(key.slot);
+        } else {
+            self.give_back(key.slot);
+            if self.warm.len() > most {
+                self.cool();
+            }
+        }
+        Some((value, link))
+    }
+
+    /// Invariant 5.
+    #[inline]
+    fn most_warm(&self) -> usize {
+        (self.len >> BITS).min(WARM)
+    }
+
+    /// Gives one warm slot back to its chunk.
+    #[cold]
+    fn cool(&mut self) {
+        let slot = self.warm.pop().expect("one that is warm");
+        self.give_back(slot);
+    }
+
+    /// Gives a slot without a tenant back to its chunk.
+    fn give_back(&mut self, slot: u32) {
+        let (number, index) = Self::split(slot);
+        let chunk = &mut self.chunks[number];
+        chunk.tenants -= 1;
+        let slot = &mut chunk.slots[index];
         // As a rule none of these: it is the chunk that is asked first, and others are still there.
         let is_first = chunk.place as usize + 1 == self.roomy.len();
         let (is_retired, is_vacant) = (slot.generation == RETIRED, chunk.tenants == 0);
@@ -173,7 +225,6 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         if is_vacant {
             self.vacate(number as u32);
         }
-        Some((value, link))
     }
 
     /// Whether the tenant that `key` names is still there.
@@ -336,9 +387,11 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         let mut len = 0;
         let mut spares = 0;
         for (number, chunk) in self.chunks.iter().enumerate() {
-            let tenants = chunk.slots.iter().filter(|slot| slot.value.is_some()).count();
+            let occupied = chunk.slots.iter().filter(|slot| slot.value.is_some()).count();
+            let warm = self.warm.iter().filter(|slot| Self::split(**slot).0 == number).count();
+            let tenants = occupied + warm;
             assert!(tenants == chunk.tenants as usize, "chunk {number} miscounts its tenants");
-            len += tenants;
+            len += occupied;
             let mut free = 0;
             let mut at = chunk.free;
             while let Some(slot) = chunk.slots.get(at as usize) {
@@ -367,6 +420,12 @@ impl<T, const BITS: u32> Slab<T, BITS> {
             }
         }
         assert!(len == self.len, "the slab miscounts its tenants");
+        assert!(self.warm.len() <= self.most_warm(), "slab invariant 5: {} are warm", self.warm.len());
+        for (at, &warm) in self.warm.iter().enumerate() {
+            let vacant =
+                self.slot(warm).is_some_and(|slot| slot.value.is_none() && slot.generation != RETIRED);
+            assert!(vacant && !self.warm[..at].contains(&warm), "slab invariant 5: slot {warm} is warm");
+        }
         assert!((self.spare != NONE) == (spares == 1), "slab invariant 4: the spare is not there");
         let placed = self.chunks.iter().filter(|chunk| chunk.place != NONE).count();
         assert!(placed == self.roomy.len(), "slab invariant 3: a chunk is in `roomy` twice");
@@ -449,6 +508,27 @@ mod tests {
         assert_eq!((slab.capacity(), slab.chunks.len()), (0, 3));
         let again = [(); 6].map(|()| slab.insert((), NONE));
         assert!(again.iter().all(|key| !keys.contains(key)));
+    }
+
+    /// Invariant 5: whatever is kept warm goes when few are left.
+    #[test]
+    fn nothing_is_kept_warm_for_its_own_sake() {
+        let mut slab = Slab::<usize, 2>::new();
+        let mut keys: Vec<TaskKey> = (0..1_000).map(|value| slab.insert(value, NONE)).collect();
+        // The first of each chunk stays, so every chunk does.
+        let stay: Vec<TaskKey> = keys.iter().copied().step_by(4).collect();
+        keys.retain(|key| !stay.contains(key));
+        for (at, key) in keys.into_iter().enumerate() {
+            slab.remove(key);
+            assert_eq!(slab.warm.len(), super::WARM.min(at + 1).min(slab.len() / 4));
+            slab.verify();
+        }
+        for (left, key) in stay.into_iter().enumerate().rev() {
+            slab.remove(key);
+            slab.verify();
+            assert!(slab.capacity() <= 4 * (left + left / 4 + 1), "{} for {left}", slab.capacity());
+        }
+        assert!(slab.warm.is_empty());
     }
 
     /// The slot freed last is given out first, and so on back, one for each chunk: it is still in the cache.
