@@ -306,11 +306,26 @@ impl Pool {
 
     /// [Cancels](Self::cancel) a task that, as far as the caller knows, is not due before `deadline`.
     pub(crate) fn cancel_known(&self, task: &dyn Task, deadline: Tick) -> bool {
-        let (mut unlinked, mut stay) = (None, None);
-        let ended = task.end(TaskError::Cancelled, &mut |was| match self.withdraw(task, deadline, was) {
-            Some(unsorted) => unlinked = unsorted,
-            None => (unlinked, stay) = self.forget(task, was),
+        let mut left = (None, None);
+        let dropped = task.cancel_bare(&mut || match self.core.withdraw(task.header(), deadline) {
+            Withdrawn::Noted | Withdrawn::Enough { .. } => {}
+            Withdrawn::Unsorted(task) => left.0 = Some(task),
+            Withdrawn::Refused => left = self.forget(task, TaskState::Waiting),
         });
+        let Some(dropped) = dropped else { return self.cancel_other(task) };
+        let (unlinked, stay) = left;
+        self.discard(unlinked);
+        self.contain(Place::Destructor, dropped);
+        drop(stay);
+        true
+    }
+
+    /// [Cancels](Self::cancel) a task that does not wait, or has more than its body.
+    #[cold]
+    fn cancel_other(&self, task: &dyn Task) -> bool {
+        let (mut unlinked, mut stay) = (None, None);
+        let forget = &mut |was| (unlinked, stay) = self.forget(task, was);
+        let ended = task.end(TaskError::Cancelled, forget);
         self.discard(unlinked);
         let cancelled = self.ended(ended);
         drop(stay);
@@ -404,20 +419,6 @@ impl Pool {
                 self.contain(Place::Destructor, panic.map_or(Ok(()), Err));
                 true
             }
-        }
-    }
-
-    /// Does what [`forget`](Self::forget) does, if that can be done without the pool's lock; `None` if not. The task comes back
-    /// if it was not yet in the queue.
-    #[inline]
-    fn withdraw(&self, task: &dyn Task, deadline: Tick, was: TaskState) -> Option<Option<TaskRef>> {
-        if was != TaskState::Waiting {
-            return None;
-        }
-        match self.core.withdraw(task.header(), deadline) {
-            Withdrawn::Noted | Withdrawn::Enough { .. } => Some(None),
-            Withdrawn::Unsorted(task) => Some(Some(task)),
-            Withdrawn::Refused => None,
         }
     }
 

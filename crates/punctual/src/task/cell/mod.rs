@@ -97,6 +97,9 @@ pub(crate) trait Task: Send + Sync {
     /// Ends it, if it is not over. `unlink` is called, without a lock, after the decision and before anybody is
     /// woken, and is told whether the task was waiting or running.
     fn end(&self, error: TaskError, unlink: &mut dyn FnMut(TaskState)) -> EndedEarly;
+    /// Cancels a task that waits and has nothing but its body, as most do; `None` if it is another. `unlink` is called as by
+    /// [`end`](Self::end), and then the body is dropped, whose destructor may panic.
+    fn cancel_bare(&self, unlink: &mut dyn FnMut()) -> Option<Result<(), Panic>>;
     /// Wakes `waker` when it is done; false, and nothing kept, if it is done already.
     fn listen(&self, waker: &Waker) -> bool;
     fn unlisten(&self, waker: &Waker);
@@ -432,6 +435,17 @@ where
         };
         unlink(was);
         EndedEarly::Yes(settled.wind_up())
+    }
+
+    fn cancel_bare(&self, unlink: &mut dyn FnMut()) -> Option<Result<(), Panic>> {
+        let mut guard = self.header.lock();
+        if guard.phase() != Phase::Waiting || !guard.is_bare() {
+            return None;
+        }
+        let body = self.take_body(&mut guard, Phase::Cancelled);
+        drop(guard);
+        unlink();
+        Some(unwind::discard(body))
     }
 
     fn listen(&self, waker: &Waker) -> bool {
