@@ -13,7 +13,7 @@ use punctual_engine::Tick;
 
 use crate::error::{Abandoned, TaskError, WaitError};
 use crate::failure::FailedRun;
-use crate::pool::{Pool, Steered};
+use crate::pool::{Steered, Tether};
 use crate::remote::TaskRemote;
 use crate::task::{Task, TaskId, TaskState, TaskView, Turn, TypedRef, join, wait_for};
 use crate::unrun::UnrunTask;
@@ -40,13 +40,13 @@ use crate::when::When;
 /// is [`interrupt`](Self::interrupt). It is also a Rust [`Future`], under any runtime or none.
 pub struct TaskHandle<T> {
     task: TypedRef<T>,
-    pool: Arc<Pool>,
+    pool: Arc<Tether>,
     /// The first, and for a plain task the only one.
     turn: Turn,
 }
 
 impl<T> TaskHandle<T> {
-    pub(crate) fn new(task: TypedRef<T>, pool: &Arc<Pool>, turn: Turn) -> Self {
+    pub(crate) fn new(task: TypedRef<T>, pool: &Arc<Tether>, turn: Turn) -> Self {
         Self { task, pool: Arc::clone(pool), turn }
     }
 

@@ -25,7 +25,7 @@ use crate::error::{Interrupted, Panic, RejectReason, Rejected, TaskError};
 use crate::handle::{CancelOnDrop, TaskHandle};
 use crate::observe::{Observer, Place};
 use crate::policy::{OnCancel, OnDrop, Rejection};
-use crate::pool::{Parts, Pool, Sizes};
+use crate::pool::{Parts, Pool, Sizes, Tether};
 use crate::scheduler::Scheduler;
 use crate::sync::Mutex;
 use crate::task::{Body, LargeOnce, Once, Task, Turn, allocate_plain, is_large};
@@ -196,7 +196,7 @@ where
         let (owner, work) = (Arc::downgrade(pool), cell.typed());
         let limit = limits.schedule(timeout, move || {
             if let Some(pool) = owner.upgrade() {
-                expire(&TaskHandle::new(work, &pool, Turn::NONE));
+                expire(&TaskHandle::new(work, &Tether::new(pool), Turn::NONE));
             }
         });
         match limit {

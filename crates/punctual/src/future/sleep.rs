@@ -12,7 +12,7 @@ use punctual_engine::{RunState, Tick};
 
 use crate::error::{RejectReason, TaskError};
 use crate::handle::TaskHandle;
-use crate::pool::{Offer, Pool};
+use crate::pool::{Offer, Tether};
 use crate::scheduler::Scheduler;
 use crate::task::{Once, allocate_plain};
 use crate::when::When;
@@ -27,7 +27,7 @@ use crate::when::When;
 /// Once ready it stays so: polled again, it says the same again, until it is [`reset`](Self::reset).
 #[must_use = "a sleep does nothing unless it is awaited"]
 pub struct Sleep {
-    pool: Arc<Pool>,
+    pool: Arc<Tether>,
     deadline: Tick,
     stage: Stage,
 }
@@ -72,7 +72,7 @@ impl Error for TimerError {}
 
 impl Sleep {
     pub(super) fn new(scheduler: &Scheduler, when: When) -> Self {
-        let pool = Arc::clone(scheduler.pool());
+        let pool = Arc::clone(scheduler.tether());
         let deadline = when.tick(pool.clock.now(), &*pool.clock);
         Self { pool, deadline, stage: Stage::Unset }
     }

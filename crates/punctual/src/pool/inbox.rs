@@ -128,6 +128,12 @@ fn mine() -> (usize, usize) {
     MINE.try_with(|lane| (lane.get(), std::ptr::from_ref(lane).addr())).unwrap_or((0, 0))
 }
 
+/// The lane of this thread, whether it is in use or not.
+#[inline]
+pub(super) fn lane_of_this_thread() -> usize {
+    mine().0
+}
+
 /// The state of a pool behind its lock, and the inbox in front of it.
 pub(crate) struct Guarded {
     core: Mutex<Core>,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::policy::OnDrop;
-use crate::pool::Pool;
+use crate::pool::{Pool, Tether, Tethers};
 
 pub use view::QueuedTask;
 
@@ -43,16 +43,25 @@ pub struct Scheduler {
 #[repr(align(128))]
 pub(crate) struct Owner {
     pub(crate) pool: Arc<Pool>,
+    /// For handles.
+    tethers: Tethers,
     pub(crate) on_drop: OnDrop,
 }
 
 impl Scheduler {
     pub(crate) fn new(pool: Arc<Pool>, on_drop: OnDrop) -> Self {
-        Self { owner: Arc::new(Owner { pool, on_drop }) }
+        let tethers = Tethers::new(&pool);
+        Self { owner: Arc::new(Owner { pool, tethers, on_drop }) }
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.owner.pool
+    }
+
+    /// What a handle holds of the pool.
+    #[inline]
+    pub(crate) fn tether(&self) -> &Arc<Tether> {
+        self.owner.tethers.mine()
     }
 
     /// The clock that this executor lives by.

@@ -255,7 +255,7 @@ impl Scheduler {
         let (cell, _) = allocate_plain(Once(task));
         let id = pool.core.lock().next_id();
         pool.end(&*cell, TaskError::Cancelled);
-        TaskHandle::new(cell.into_typed(), pool, Turn { deadline: Tick::ZERO, id })
+        TaskHandle::new(cell.into_typed(), self.tether(), Turn { deadline: Tick::ZERO, id })
     }
 
     pub(crate) fn enter_once<F, T>(
@@ -335,7 +335,7 @@ impl Scheduler {
         if is_special {
             self.look_after(&*cell);
         }
-        Ok(TaskHandle::new(cell.into_typed(), pool, offer.turn()))
+        Ok(TaskHandle::new(cell.into_typed(), self.tether(), offer.turn()))
     }
 
     /// Tells a task that is more than plain who it is, and the pool of it, before it is queued.

@@ -1,0 +1,49 @@
+//! What keeps a pool there for those who have a handle to one of its tasks.
+//!
+//! Every schedule makes a handle, and every handle that is dropped goes: two read-modify-writes of a count. If that were the
+//! pool's own, all threads that submit would meet there. So there are several counts, one for each
+//! [lane](super::inbox), each on lines of its own and good for one reference to the pool: a thread takes the one of its
+//! lane. It is given back wherever the handle is dropped.
+//!
+//! They are held by whoever may submit (`scheduler/mod.rs`), not by the pool, which would keep itself there.
+
+use std::array;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::Pool;
+use super::inbox::{LANES, lane_of_this_thread};
+
+/// A reference to a pool that many share.
+#[repr(align(128))]
+pub(crate) struct Tether(Arc<Pool>);
+
+/// The tethers of a pool, one for each lane.
+pub(crate) struct Tethers([Arc<Tether>; LANES]);
+
+impl Tether {
+    pub(crate) fn new(pool: Arc<Pool>) -> Arc<Self> {
+        Arc::new(Self(pool))
+    }
+}
+
+impl Deref for Tether {
+    type Target = Arc<Pool>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Pool> {
+        &self.0
+    }
+}
+
+impl Tethers {
+    pub(crate) fn new(pool: &Arc<Pool>) -> Self {
+        Self(array::from_fn(|_| Tether::new(Arc::clone(pool))))
+    }
+
+    /// The one for this thread.
+    #[inline]
+    pub(crate) fn mine(&self) -> &Arc<Tether> {
+        &self.0[lane_of_this_thread() % LANES]
+    }
+}
