@@ -22,12 +22,13 @@
 //! 2. `RETIRED` is never handed out, and a slot that has reached it never has a tenant again.
 //! 3. A chunk is in `roomy` exactly if it can give a slot, and knows its place there.
 //! 4. At most one chunk is present without a tenant: the spare.
-//! 5. A warm slot counts as a tenant of its chunk, and of nobody else's. There are no more than [`WARM`], nor than the tenants
-//!    would fill chunks: so for warm ones' sake at most twice the chunks stay that are needed.
+//! 5. A warm slot counts as a tenant of its chunk. There are no more of them than [`WARM`], nor than the chunks that the tenants
+//!    would fill: so for their sake at most twice the chunks stay that are needed.
 //!
 //! # Cost
-//! Where tenants come and go in turn, as most do, an operation touches one slot and reads one chunk header: what is freed is
-//! kept *warm*, and given out next. Otherwise it touches one slot, one header and at most two places of `roomy`. Memory comes and
+//! Every operation touches one slot, one chunk header and at most two places of `roomy`; these are spared where tenants come and
+//! go in turn, all over the chunks, as those do that are cancelled: what is freed in a chunk that is not asked first is
+//! kept *warm*, and given out next. Memory comes and
 //! goes a chunk at a time, so growing never moves what is there, and a queue that empties gives its memory
 //! back on the way; but a chunk stays as long as one of its tenants. A slab says how large its chunks are: `1 <<
 //! BITS` slots. Chunk 0 grows by doubling, so that a small queue stays small: half a chunk is moved at most.
@@ -167,7 +168,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     }
 
     /// The tenant that `key` names, and its link.
-    #[inline]
+    #[inline(always)]
     pub(super) fn remove(&mut self, key: TaskKey) -> Option<(T, u32)> {
         let (number, index) = Self::split(key.slot);
         let chunk = self.chunks.get_mut(number)?;
@@ -180,23 +181,48 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         self.len -= 1;
         slot.generation += 1;
         chunk.highest = chunk.highest.max(slot.generation);
+        // In 64 bits, where no place is not one before the first.
+        let is_first = u64::from(chunk.place) + 1 == self.roomy.len() as u64;
         let is_retired = slot.generation == RETIRED;
-        let most = self.most_warm();
-        if self.warm.len() < most && !is_retired {
+        if is_first && chunk.tenants > 1 && !is_retired {
+            slot.link = chunk.free;
+            chunk.free = index as u32;
+            chunk.tenants -= 1;
+        } else if self.warm.len() < (self.len >> BITS).min(WARM) && !is_retired {
             self.warm.push(key.slot);
         } else {
             self.give_back(key.slot);
-            if self.warm.len() > most {
-                self.cool();
-            }
+        }
+        if self.warm.len() > self.len >> BITS {
+            self.cool();
         }
         Some((value, link))
     }
 
-    /// Invariant 5.
-    #[inline]
-    fn most_warm(&self) -> usize {
-        (self.len >> BITS).min(WARM)
+    /// Gives a slot without a tenant back to its chunk, which is the first to be asked from now on.
+    #[inline(never)]
+    fn give_back(&mut self, slot: u32) {
+        let (number, index) = Self::split(slot);
+        let chunk = &mut self.chunks[number];
+        chunk.tenants -= 1;
+        let is_vacant = chunk.tenants == 0;
+        let slot = &mut chunk.slots[index];
+        if slot.generation != RETIRED {
+            slot.link = core::mem::replace(&mut chunk.free, index as u32);
+            let (place, end) = (chunk.place, self.roomy.len() as u32);
+            if place == NONE {
+                chunk.place = end;
+                self.roomy.push(number as u32);
+            } else if place + 1 != end {
+                chunk.place = end - 1;
+                let other = core::mem::replace(&mut self.roomy[end as usize - 1], number as u32);
+                self.roomy[place as usize] = other;
+                self.chunks[other as usize].place = place;
+            }
+        }
+        if is_vacant {
+            self.spare_or_forget(number as u32);
+        }
     }
 
     /// Gives one warm slot back to its chunk.
@@ -204,27 +230,6 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     fn cool(&mut self) {
         let slot = self.warm.pop().expect("one that is warm");
         self.give_back(slot);
-    }
-
-    /// Gives a slot without a tenant back to its chunk.
-    fn give_back(&mut self, slot: u32) {
-        let (number, index) = Self::split(slot);
-        let chunk = &mut self.chunks[number];
-        chunk.tenants -= 1;
-        let slot = &mut chunk.slots[index];
-        // As a rule none of these: it is the chunk that is asked first, and others are still there.
-        let is_first = chunk.place as usize + 1 == self.roomy.len();
-        let (is_retired, is_vacant) = (slot.generation == RETIRED, chunk.tenants == 0);
-        if !is_retired {
-            slot.link = chunk.free;
-            chunk.free = index as u32;
-            if !is_first {
-                self.ask_first(number as u32);
-            }
-        }
-        if is_vacant {
-            self.vacate(number as u32);
-        }
     }
 
     /// Whether the tenant that `key` names is still there.
@@ -313,21 +318,6 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         self.chunks.get(number)?.slots.get(index)
     }
 
-    /// Makes a chunk that has room the first to be asked.
-    fn ask_first(&mut self, number: u32) {
-        let last = self.roomy.len() as u32;
-        let place = self.chunks[number as usize].place;
-        if place == NONE {
-            self.roomy.push(number);
-            self.chunks[number as usize].place = last;
-        } else if place + 1 != last {
-            let other = self.roomy[last as usize - 1];
-            self.roomy.swap(place as usize, last as usize - 1);
-            self.chunks[other as usize].place = place;
-            self.chunks[number as usize].place = last - 1;
-        }
-    }
-
     #[cold]
     fn add_chunk(&mut self) -> u32 {
         let number = self.absent.pop().unwrap_or_else(|| {
@@ -355,7 +345,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
 
     /// The last tenant of this chunk has left.
     #[cold]
-    fn vacate(&mut self, number: u32) {
+    fn spare_or_forget(&mut self, number: u32) {
         if self.spare == NONE && self.chunks[number as usize].has_room(Self::CHUNK) {
             self.spare = number;
         } else {
@@ -420,7 +410,8 @@ impl<T, const BITS: u32> Slab<T, BITS> {
             }
         }
         assert!(len == self.len, "the slab miscounts its tenants");
-        assert!(self.warm.len() <= self.most_warm(), "slab invariant 5: {} are warm", self.warm.len());
+        let most = (self.len >> BITS).min(WARM);
+        assert!(self.warm.len() <= most, "slab invariant 5: {} are warm", self.warm.len());
         for (at, &warm) in self.warm.iter().enumerate() {
             let vacant =
                 self.slot(warm).is_some_and(|slot| slot.value.is_none() && slot.generation != RETIRED);
