@@ -4,8 +4,8 @@
 //! dear as locking. A latch does not know who waits, and is given up by a store. Whoever finds it taken looks again a few
 //! times, then yields, then sleeps for moments at a time ([`Backoff`]): should the holder be pre-empted, it gets to run,
 //! whatever the priorities. It is for what is nearly always free, and else held for less time than a call of the kernel takes;
-//! tasks have the same lock in a bit of theirs (`task/cell/header.rs`). Whoever holds one for longer keeps others from going
-//! on no longer than a mutex would, but for the moment that they sleep.
+//! tasks have the same lock in a bit of theirs (`task/cell/header.rs`). If the holder is pre-empted, others go on some tens of
+//! microseconds after it has given it up, whatever the slack of their timers: that is what a mutex takes to wake them.
 //!
 //! # Invariants
 //! 1. The value is touched by whoever has taken the bit, until it is given back.

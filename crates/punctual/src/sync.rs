@@ -49,7 +49,8 @@ mod imp {
     #[cold]
     #[expect(clippy::disallowed_methods, reason = "the one wait without a clock: for a pre-empted thread")]
     fn nap() {
-        std::thread::sleep(std::time::Duration::from_micros(50));
+        // A worker may have been given seconds of slack, and others wait for what it has meanwhile.
+        crate::slack::precisely(|| std::thread::sleep(std::time::Duration::from_micros(50)));
     }
 
     /// What a thread is woken by: a token, left by [`unpark`](Self::unpark), taken by its own thread.

@@ -187,7 +187,7 @@ impl<T, B> Cell<T, B> {
     /// # Panics
     /// If there is no body.
     fn take_body(&self, guard: &mut Guard<'_>, then: Phase) -> B {
-        assert!(guard.phase().has_body() && !then.has_body() && then != Phase::Succeeded);
+        assert!(guard.phase().has_body() && matches!(then, Phase::Running | Phase::Cancelled));
         guard.set_phase(then);
         // SAFETY: by 5 the payload was a body, and the phase has moved on, so nobody reads it again.
         self.payload.with_mut(|payload| unsafe { ManuallyDrop::take(&mut (*payload).body) })
