@@ -224,7 +224,7 @@ impl Builder {
 
     /// How late the kernel may end a timed wait in order to serve several with one interrupt. Default 1 ns:
     /// exact. 50 µs, the kernel's own default, costs a fraction of the processor time when deadlines are dense.
-    /// Heeded on Linux.
+    /// Heeded on Linux, up to two seconds.
     pub fn timer_slack(mut self, slack: Duration) -> Self {
         self.timer_slack = slack;
         self
