@@ -13,7 +13,7 @@
 //!
 //! # What the unsafe code buys
 //! Submissions and cancels each take the lane of their thread (`pool/lane.rs`), and hardly ever meet anybody there. An insert
-//! among 100,000 went from 167 to 154 ns, a schedule and cancel from 284 to 275, and a burst from 7.0 to 8.0 million a second.
+//! among 100,000 went from 167 to 154 ns, a schedule and cancel from 264 to 259, and a burst from 7.0 to 8.0 million a second.
 //!
 //! # Paths not taken
 //! *For what is laid out for the workers (`pool/ready.rs`):* level. *Sleeping after a few yields:* whoever decides what comes

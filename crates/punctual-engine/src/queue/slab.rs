@@ -181,7 +181,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         self.len -= 1;
         slot.generation += 1;
         chunk.highest = chunk.highest.max(slot.generation);
-        // In 64 bits, where no place is not one before the first.
+        // In 64 bits: with fewer, `NONE` and one would be nothing, which is how long an empty `roomy` is.
         let is_first = u64::from(chunk.place) + 1 == self.roomy.len() as u64;
         let is_retired = slot.generation == RETIRED;
         if is_first && chunk.tenants > 1 && !is_retired {
