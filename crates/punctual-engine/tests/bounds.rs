@@ -251,7 +251,7 @@ fn entries_pay_when_they_leave_and_little_if_they_came_in_order() {
     };
     check("uniform", 1, 12, &mut |_| random.u64(..SECOND));
     check("ascending", 2, 6, &mut |step| step);
-    check("descending", 3, 7, &mut |step| MILLION - step);
+    check("descending", 4, 8, &mut |step| MILLION - step);
 }
 
 /// Arrivals that descend, but not below a leaf that is full, look through that leaf once and not every time.

@@ -9,7 +9,7 @@
 //! 2. `dead` is the number of dead stamps, and at most `live + SLACK`.
 //! 3. The tenant of every live stamp is linked to this leaf.
 //!
-//! The first two have exceptions among the far leaves; see [`far`](super::far).
+//! The first two have exceptions among the pages of the [`ramp`](super::ramp).
 //!
 //! # Cost
 //! Insert is a push. A purge looks at two stamps at most for each cancelled entry
@@ -43,14 +43,14 @@ pub(super) struct Leaf {
     pub(super) bound: Order,
     /// How many of the stamps have lost their tenant.
     pub(super) dead: u32,
-    /// Where in the list of far leaves; `NONE` if it is near.
-    pub(super) place: u32,
+    /// Whether it is a page of the [`ramp`](super::ramp).
+    pub(super) is_page: bool,
 }
 
 impl Leaf {
     /// An empty leaf with memory for this many stamps.
     pub(super) fn new(bound: Order, capacity: usize) -> Self {
-        Self { stamps: Vec::with_capacity(capacity), bound, dead: 0, place: NONE }
+        Self { stamps: Vec::with_capacity(capacity), bound, dead: 0, is_page: false }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -76,13 +76,6 @@ impl Leaf {
         self.stamps.push(stamp);
     }
 
-    /// Adds a stamp to a far leaf, whose bound is its own affair; there must be room for it.
-    #[inline]
-    pub(super) fn push_far(&mut self, stamp: Stamp) {
-        self.bound = self.bound.min(stamp.order());
-        self.push(stamp);
-    }
-
     /// The highest order, if `order` is above it.
     pub(super) fn highest_below(&self, order: Order) -> Option<Order> {
         // The newest first: unless arrivals ascend this ends at once.
@@ -96,31 +89,6 @@ impl Leaf {
         keep_live(&mut self.stamps, 0, slab);
         self.dead = 0;
         self.stamps.shrink_to(self.stamps.len() * 2 + SLACK);
-    }
-
-    /// Brings what is not above `limit` to the end; how many stamps are before that.
-    pub(super) fn part(&mut self, limit: Order) -> usize {
-        let mut stay = self.stamps.len();
-        for at in (0..stay).rev() {
-            if self.stamps[at].order() <= limit {
-                stay -= 1;
-                self.stamps.swap(at, stay);
-            }
-        }
-        stay
-    }
-
-    /// Drops the dead from `start` on; how many there were.
-    pub(super) fn drop_dead_from<T>(&mut self, start: usize, slab: &Values<T>) -> usize {
-        let dropped = keep_live(&mut self.stamps, start, slab);
-        self.dead -= dropped as u32;
-        dropped
-    }
-
-    /// The lowest and the highest order.
-    pub(super) fn span(&self) -> (Order, Order) {
-        let orders = self.stamps.iter().map(Stamp::order);
-        orders.fold((Order::MAX, 0), |(low, high), order| (low.min(order), high.max(order)))
     }
 
     /// Brings the earliest `count` stamps to the end, or all if few more are here. Raises the bound to that of
@@ -218,9 +186,6 @@ impl<T> TimerQueue<T> {
     #[cold]
     pub(super) fn thin(&mut self, id: LeafId) {
         let leaf = self.leaves.tenant_mut(id);
-        if leaf.place != NONE {
-            return self.thin_far(id);
-        }
         if leaf.live() > 0 {
             self.work += leaf.len() as u64;
             leaf.purge(&self.slab);
@@ -259,7 +224,12 @@ impl<T> TimerQueue<T> {
 
     fn remove_leaf(&mut self, place: Place, id: LeafId) {
         self.index.remove(place);
+        self.drop_leaf(id);
+    }
+
+    /// Drops a leaf that nothing leads to any more; what it had comes back.
+    pub(super) fn drop_leaf(&mut self, id: LeafId) -> Option<Leaf> {
         let key = self.leaves.key(id);
-        self.leaves.remove(key);
+        self.leaves.remove(key).map(|(leaf, _)| leaf)
     }
 }

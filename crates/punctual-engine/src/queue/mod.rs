@@ -11,23 +11,23 @@
 //! front        [sorted, ≤ 256]                        │
 //! leaves                       [unsorted, ≤ 288] […] …│
 //! index                         bound            bound│         in groups of ≤ 128
-//! far leaves                                          │ [anything] [anything] … [tail ←
+//! far                                                 │  in the slab, in no order
 //!
-//! slab         value + generation + link, in chunks of 1,024; a link names the leaf that has the stamp
+//! slab         deadline, number, value, generation, link, in chunks of 512; a link names the leaf that has the stamp
 //! ```
-//! What is compared and moved are *stamps*: deadline, number and key, 24 bytes that need no look at the value.
+//! What is compared and moved are *stamps*: deadline, number and key, 24 bytes that need no look at the slot.
 //! The few earliest are in the *front*, sorted, and served from its end. Behind it are *leaves*: small unsorted
 //! piles, each for a range of orders that begins at its bound. The [`index`] finds the leaf of an order. These are
 //! the *near* entries, some thousands (up to 130,000 where they are brought ahead of time) and between a 32nd and a quarter of
 //! all. The rest, above the *limit*, is
-//! [`far`]: in leaves too, but in no order at all, and a new one is put at the end of the last. As near entries leave,
+//! [`far`]: it has no stamp, and is in its slot alone. As near entries leave,
 //! the earliest of the far ones are [`sift`]ed out, a little in every call.
 //!
 //! Beside all these is the [`ramp`]: what comes in order is kept in order, and never searched a place for.
 //!
-//! So an insert is a comparison and a push, or for one in sixteen a search and a push; a pop pops; a cancel empties
-//! the slot in the [`slab`] and leaves the stamp where it is, *dead*, to be dropped when its leaf is next looked at.
-//! What is cancelled while it is far, as most timers are, has never been searched for a place.
+//! So an insert takes a slot, and for one in sixteen a search and a push besides; a pop pops; a cancel empties
+//! the slot in the [`slab`] and leaves the stamp, if there is one, where it is, *dead*, to be dropped when its leaf is next
+//! looked at. What is cancelled while it is far, as most timers are, has never been anywhere else than in its slot.
 //!
 //! There is no wheel, no base and no horizon: a deadline in the past, at the end of time or below what was
 //! already given out is like any other. Time plays no part at all: the queue compares, the caller knows when.
@@ -38,22 +38,21 @@
 //!    earlier of two.
 //! 3. A leaf of the index holds what is at or above its bound, below the next and not above the limit.
 //! 4. Every leaf has a live stamp, and at most `SLACK` more dead ones than live. So behind the front, which is
-//!    short, the earliest live stamp is in the first leaf, and memory is at most a constant times what lives. (The
-//!    tail, and a leaf that is being sifted, may have no live stamp.)
-//! 5. Every entry has one slot and one live stamp; its link names the leaf (or the front) where the stamp is.
+//!    short, the earliest live stamp is in the first leaf, and leaves are at most a constant times what lives.
+//! 5. Every entry has one slot; and one live stamp, whose leaf (or the front) its link names, unless it is far.
 //! 6. No key finds an entry other than its own, however often the slot was reused.
 //! 7. Nothing far belongs before what the front has.
 //!
 //! What is on the ramp does not count in these, but in those of the ramp.
 //!
 //! # Protocol
-//! - *Insert* above all that is on the ramp goes to its end. Otherwise, above the limit, it goes to the tail. Below the first bound it goes into the front, by binary search; a
+//! - *Insert* above all that is on the ramp goes to its end. Otherwise, above the limit, it gets a slot and that is all. Below the first bound it goes into the front, by binary search; a
 //!   full front gives its later half to a new leaf. Elsewhere it goes to the end of its leaf. A full leaf drops its
 //!   dead if they are many; or, if the new order is above all it has, leaves it to the next leaf or to a fresh one, so
-//!   that ascending arrivals fill leaves to the brim; or splits at the median. If too much is near then, the last
-//!   leaf of the index becomes a far one, as it is, and the limit is below it.
-//! - *Cancel* marks one more stamp of the linked leaf dead. If that breaks 4 the leaf is purged, merged with a
-//!   small neighbour, poured into the tail, or dropped; if it breaks 2 the front is *settled*: dead stamps go from
+//!   that ascending arrivals fill leaves to the brim; or splits at the median. If too much is near then, the entries
+//!   of the last leaf of the index become far ones, and the limit is below them.
+//! - *Cancel* marks one more stamp of the linked leaf dead, if it is not far. If that breaks 4 the leaf is purged, merged with a
+//!   small neighbour, or dropped; if it breaks 2 the front is *settled*: dead stamps go from
 //!   its end.
 //! - *Pop* takes the first of the ramp, or the front's last stamp, and settles. A front that has run empty takes the earliest 128 stamps of
 //!   the first leaf (or all, if few more are there) and sorts them. Taking a stamp writes its link, and this pass
@@ -65,19 +64,19 @@
 //!
 //! | | usual | at worst, in one call |
 //! |---|---|---|
-//! | insert | one push; if near, two short searches | one leaf scanned and split: 2.5 c stamps, 192 places of the index |
-//! | cancel | one slot, one counter | one leaf purged and merged; or as pop |
-//! | pop | one slot | half a front dropped, a leaf sifted, purged and sorted: about 3 c stamps |
-//! | a step of the sifting | nothing | a leaf parted, another split or scanned to be adopted: 3.5 c stamps |
+//! | insert | one slot; if near, two short searches and a push | one leaf scanned and split, another stowed: 3.5 c stamps, 192 places of the index |
+//! | cancel | one slot; if near, one counter | one leaf purged and merged; or as pop |
+//! | pop | one slot | half a front dropped, a leaf purged and sorted: about 3 c stamps |
+//! | a step of the sifting | nothing | 384 slots looked at, a leaf split: 3 c |
 //! | next deadline | one load | one load |
 //!
 //! A call that has done 384 by itself takes no step, so none does more than 1,500. By 4 and the argument in [`sift`]
 //! the worst does not depend on n, except for three short lists that grow with it: of groups, one for some 20,000 near
-//! entries, of chunks, 48 bytes for 1,024, and of far leaves, 4 bytes for some 200. Nothing else is ever copied to
+//! entries, of chunks, 48 bytes for 512, and of when the first far entry of each chunk is due, 8 bytes. Nothing else is ever copied to
 //! grow. A purge drops about half of what it looks at, so it costs each of the cancels before it two looks.
 //!
-//! Memory for an entry: 24 bytes of stamp in leaves that are 70 to 100 % full (far ones that have been sifted several
-//! times: 25 to 75 %), in the slab 8 bytes and the value.
+//! Memory for an entry: in the slab 24 bytes and the value; and 24 bytes of stamp in leaves that are 70 to 100 % full, unless
+//! it is far. A chunk of the slab stays as long as one of its tenants.
 //!
 //! # Paths not taken
 //! Times are medians of five interleaved rounds in one program on a busy two-core machine: read them as ratios,
@@ -96,14 +95,14 @@
 //!   The link to a leaf is written only when a stamp changes leaves, about once in a life.
 //! - *No link, and one count of the dead for all:* cancel touches one line less, but a run of dead leaves behind
 //!   the front can be as long as the queue, and the pop that meets it pauses.
-//! - *No far leaves:* the index finds a leaf for every entry at once. Processor time on a machine with far too much to
-//!   do, medians, without → with far leaves. At a million entries: insert 158 → 47 ns, pop 74 → 216, pop and insert
+//! - *Nothing far:* the index finds a leaf for every entry at once. Processor time on a machine with far too much to
+//!   do, medians, without → with far entries, which were in leaves then. At a million entries: insert 158 → 47 ns, pop 74 → 216, pop and insert
 //!   together 346 → 313, cancel and insert 593 → 448; deadlines in order, insert and pop, 86 → 77. At 100,000, in
 //!   instructions: insert 458 → 274, pop 326 → 838, pop and insert 795 → 947. What fires pays when it fires what it did
 //!   not pay before, and a little more; what is cancelled, as most timers are, never does.
 //! - *An inbox:* inserts gathered in an unsorted pile and moved into their leaves 128 at a time, so that cache
 //!   misses overlap. Pop and insert at a million entries 371 → 291 ns, perhaps a gain; nothing at 100,000 or for
-//!   inserts alone. The far leaves are an inbox that is emptied only of what is needed soon.
+//!   inserts alone. What is far is an inbox that is emptied only of what is needed soon.
 
 mod far;
 mod front;
@@ -122,13 +121,13 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::{TaskKey, Tick};
-use far::Far;
+use far::{FAR, Far};
 use front::SHORT;
 use index::{Index, LeafId};
 use leaf::{LEAF, Leaf};
-use ramp::{RAMP, Ramp};
+use ramp::Ramp;
 use slab::{NONE, Slab};
-use stamp::{Order, Stamp, deadline, order};
+use stamp::{Order, Stamp, Tenant, deadline, order};
 
 pub use heap::ReferenceHeap;
 
@@ -138,8 +137,8 @@ const AHEAD: usize = 5;
 /// In a call that has done so much work no more entries are cancelled.
 const ENOUGH_WORK: u64 = if cfg!(test) { 20 } else { 768 };
 
-/// In chunks of 1,024.
-type Values<T> = Slab<T, { if cfg!(test) { 3 } else { 10 } }>;
+/// In chunks of 512.
+type Values<T> = Slab<Tenant<T>, { if cfg!(test) { 3 } else { 9 } }>;
 /// In chunks of 64.
 type Leaves = Slab<Leaf, { if cfg!(test) { 2 } else { 6 } }>;
 
@@ -309,7 +308,7 @@ impl<T> TimerQueue<T> {
                 break id;
             }
         };
-        let key = self.slab.insert(value, id);
+        let key = self.slab.insert(Tenant { deadline, number, value }, id);
         self.lay(id, Stamp { deadline, number, key });
         self.stow_if_high();
         key
@@ -372,17 +371,16 @@ impl<T> TimerQueue<T> {
 
     #[inline(always)]
     fn cancel_untended(&mut self, key: TaskKey) -> Option<(T, Was)> {
-        let (value, id) = self.slab.remove(key)?;
+        let (Tenant { value, .. }, id) = self.slab.remove(key)?;
+        if id == FAR {
+            self.leave_far();
+            return Some((value, Was::Far));
+        }
         let leaf = self.leaves.tenant_mut(id);
         leaf.dead += 1;
-        if leaf.place == RAMP {
+        if leaf.is_page {
             self.leave_ramp(id, key);
             return Some((value, Was::OnRamp));
-        }
-        let was = if leaf.place == NONE { Was::Near } else { Was::Far };
-        if was == Was::Far {
-            self.far.live -= 1;
-            self.far.cancelled += 1;
         }
         if id == self.front_leaf {
             if self.front.last().is_some_and(|stamp| stamp.key == key) {
@@ -391,7 +389,7 @@ impl<T> TimerQueue<T> {
         } else if leaf.is_unfit() {
             self.thin(id);
         }
-        Some((value, was))
+        Some((value, Was::Near))
     }
 
     /// [`cancel`](Self::cancel) for several at once, each of which `taken` gets; those that have left already are passed over.
@@ -454,7 +452,7 @@ impl<T> TimerQueue<T> {
     /// The value of an entry that is in the queue.
     #[must_use]
     pub fn get(&self, key: TaskKey) -> Option<&T> {
-        self.slab.get(key)
+        self.slab.get(key).map(|tenant| &tenant.value)
     }
 
     /// When the earliest entry is due; `None` if the queue is empty. Always exact.
@@ -522,7 +520,7 @@ impl<T> TimerQueue<T> {
     #[must_use]
     pub fn peek(&self) -> Option<(TaskKey, Tick, u64, &T)> {
         let stamp = self.first()?;
-        Some((stamp.key, stamp.deadline, stamp.number, self.slab.get(stamp.key)?))
+        Some((stamp.key, stamp.deadline, stamp.number, self.get(stamp.key)?))
     }
 
     /// Takes out the earliest entry, if it is due at `now`: if its deadline is not after it.
@@ -556,12 +554,12 @@ impl<T> TimerQueue<T> {
             return self.pop_ramp(show);
         }
         let Stamp { deadline, number, key } = self.front.pop()?;
-        let (value, _) = self.slab.remove(key)?;
+        let (Tenant { value, .. }, _) = self.slab.remove(key)?;
         match self.front.last() {
             Some(next) if self.slab.is_live(next.key) => {
                 let ahead = self.front.len().checked_sub(AHEAD).map_or(next, |at| &self.front[at]);
-                if let Some(value) = self.slab.get(ahead.key) {
-                    show(value);
+                if let Some(tenant) = self.slab.get(ahead.key) {
+                    show(&tenant.value);
                 }
             }
             _ => self.settle(),
@@ -590,7 +588,7 @@ impl<T> TimerQueue<T> {
             let key = self.leaves.key(id);
             self.leaves.remove(key);
         }
-        (self.front, self.ramp) = (Vec::new(), Ramp::new());
+        (self.front, self.ramp, self.far) = (Vec::new(), Ramp::new(), Far::new());
         self.leaves.release();
         self.slab.release();
         all
@@ -598,8 +596,9 @@ impl<T> TimerQueue<T> {
 
     /// All entries, in no particular order. Takes time for each.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_, T>> {
-        self.stamps().filter_map(|&Stamp { deadline, number, key }| {
-            Some(Entry { key, deadline, number, value: self.slab.get(key)? })
+        self.slab.iter().map(|(key, tenant)| {
+            let &Tenant { deadline, number, ref value } = tenant;
+            Entry { key, deadline, number, value }
         })
     }
 
@@ -639,8 +638,7 @@ impl<T> TimerQueue<T> {
                 break;
             }
         }
-        let far = self.far.leaves.iter().map(|&id| self.leaves.tenant(id)).filter(|leaf| leaf.bound <= last);
-        due + far.map(|leaf| leaf.stamps.iter().filter(|stamp| is_due(stamp)).count()).sum::<usize>()
+        due + self.far_due_count(now)
     }
 
     /// Stamps, slots and places looked at or moved since the queue was made.
@@ -667,10 +665,10 @@ impl<T> TimerQueue<T> {
         self.front.iter().chain(self.behind().flat_map(|leaf| &leaf.stamps))
     }
 
-    /// All leaves, near and far, and the pages of the ramp.
+    /// All leaves, and the pages of the ramp.
     fn behind(&self) -> impl Iterator<Item = &Leaf> {
-        let ids = self.index.iter().map(|(_, id)| id).chain(self.far.leaves.iter().copied());
-        ids.chain(self.ramp.pages.iter().copied()).map(|id| self.leaves.tenant(id))
+        let ids = self.index.iter().map(|(_, id)| id).chain(self.ramp.pages.iter().copied());
+        ids.map(|id| self.leaves.tenant(id))
     }
 }
 

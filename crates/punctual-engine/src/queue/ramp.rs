@@ -12,7 +12,7 @@
 //! 2. `first` is the order of the first live stamp, which is in the first page, at `served`; and `live` says how many live.
 //! 3. Every page has a live stamp, unless the ramp is empty: then it has at most one page, without stamps.
 //! 4. A page has at most `SLACK` more dead stamps than live, except the first, which is being used up.
-//! 5. A page is marked by its place, [`RAMP`], and its bound is not above its stamps nor below those before it.
+//! 5. A page is marked as one, and its bound is not above its stamps nor below those before it.
 //!
 //! # Protocol
 //! - *Insert* above `last` appends. What is below it goes elsewhere, and is a *miss*.
@@ -37,12 +37,10 @@ use super::TimerQueue;
 use super::index::LeafId;
 use super::leaf::{LEAF, Leaf};
 use super::slab::NONE;
-use super::stamp::{Order, Stamp, order};
+use super::stamp::{Order, Stamp, Tenant, order};
 use super::{AHEAD, Fired, Leaves};
 use crate::{TaskKey, Tick};
 
-/// The place of a leaf that is a page. No list of far leaves is that long.
-pub(super) const RAMP: u32 = NONE - 1;
 /// So few that they may be moved.
 const FEW: usize = LEAF;
 /// Misses before an entry is moved: at first, and at most.
@@ -89,7 +87,7 @@ impl<T> TimerQueue<T> {
             Some(&id) if self.leaves.tenant(id).len() < LEAF => id,
             _ => self.add_page(order),
         };
-        let key = self.slab.insert(value, id);
+        let key = self.slab.insert(Tenant { deadline, number, value }, id);
         self.leaves.tenant_mut(id).push(Stamp { deadline, number, key });
         if self.ramp.live == 0 {
             self.ramp.first = order;
@@ -103,7 +101,7 @@ impl<T> TimerQueue<T> {
     #[cold]
     fn add_page(&mut self, order: Order) -> LeafId {
         let page =
-            Leaf { place: RAMP, ..Leaf::new(order, if self.ramp.pages.is_empty() { 0 } else { LEAF }) };
+            Leaf { is_page: true, ..Leaf::new(order, if self.ramp.pages.is_empty() { 0 } else { LEAF }) };
         let id = self.leaves.insert(page, NONE).slot;
         if !self.ramp.pages.is_empty() {
             (self.ramp.patience, self.ramp.misses) = (PATIENCE.0, 0);
@@ -117,7 +115,7 @@ impl<T> TimerQueue<T> {
     pub(super) fn pop_ramp(&mut self, show: impl FnOnce(&T)) -> Option<Fired<T>> {
         let leaf = self.leaves.tenant_mut(*self.ramp.pages.front()?);
         let Stamp { deadline, number, key } = *leaf.stamps.get(self.ramp.served)?;
-        let (value, _) = self.slab.remove(key)?;
+        let (Tenant { value, .. }, _) = self.slab.remove(key)?;
         leaf.dead += 1;
         self.ramp.live -= 1;
         self.ramp.served += 1;
@@ -126,8 +124,8 @@ impl<T> TimerQueue<T> {
             Some(next) => {
                 self.ramp.first = next.order();
                 let ahead = leaf.stamps.get(self.ramp.served + AHEAD - 1).unwrap_or(next);
-                if let Some(value) = self.slab.get(ahead.key) {
-                    show(value);
+                if let Some(tenant) = self.slab.get(ahead.key) {
+                    show(&tenant.value);
                 }
             }
             None => self.settle_ramp(),
@@ -157,13 +155,8 @@ impl<T> TimerQueue<T> {
                 return;
             }
             self.ramp.pages.pop_front();
-            self.drop_page(id);
+            self.drop_leaf(id);
         }
-    }
-
-    fn drop_page(&mut self, id: LeafId) {
-        let key = self.leaves.key(id);
-        self.leaves.remove(key);
     }
 
     /// The entry of `key`, which was on this page, is gone.
@@ -187,7 +180,8 @@ impl<T> TimerQueue<T> {
         let leaf = self.leaves.tenant_mut(id);
         if leaf.live() == 0 {
             self.ramp.pages.remove(at);
-            return self.drop_page(id);
+            self.drop_leaf(id);
+            return;
         }
         self.work += leaf.len() as u64;
         leaf.purge(&self.slab);
@@ -211,7 +205,7 @@ impl<T> TimerQueue<T> {
         }
         self.leaves.tenant_mut(before).dead += dead;
         self.ramp.pages.remove(at);
-        self.drop_page(id);
+        self.drop_leaf(id);
         true
     }
 

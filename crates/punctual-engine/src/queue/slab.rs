@@ -2,7 +2,8 @@
 //!
 //! A slab hands out slots and takes them back. Each slot carries the generation of its tenant, so that an
 //! old key, or an old stamp in some leaf, is recognised by one comparison; and a *link*, a number that
-//! belongs to the tenant's owner (the queue keeps there the leaf that holds the tenant's stamp).
+//! belongs to the tenant's owner (the queue keeps there the leaf that holds the tenant's stamp, if one does). Tenants can
+//! be found by their link, in the order of their slots.
 //!
 //! # States
 //! ```text
@@ -42,6 +43,7 @@
 //!   becomes the front is what makes firing fast.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use crate::TaskKey;
 
@@ -67,6 +69,8 @@ pub(super) struct Slab<T, const BITS: u32> {
     /// The first generation of a chunk that has never been there.
     first: u32,
     len: usize,
+    /// How many chunks are present.
+    present: usize,
     /// Slots moved so far.
     work: u64,
 }
@@ -111,12 +115,24 @@ impl<T, const BITS: u32> Slab<T, BITS> {
             spare: NONE,
             first,
             len: 0,
+            present: 0,
             work: 0,
         }
     }
 
     pub(super) const fn len(&self) -> usize {
         self.len
+    }
+
+    /// How much there is to look at for whoever looks at all slots: these, and a word for each chunk.
+    #[inline]
+    pub(super) fn breadth(&self) -> usize {
+        (self.present << BITS) + self.chunks.len()
+    }
+
+    /// All slots have numbers below this.
+    pub(super) fn end(&self) -> u64 {
+        (self.chunks.len() as u64) << BITS
     }
 
     pub(super) const fn work(&self) -> u64 {
@@ -177,7 +193,8 @@ impl<T, const BITS: u32> Slab<T, BITS> {
             return None;
         }
         let value = slot.value.take()?;
-        let link = slot.link;
+        // Whoever looks for a link finds tenants only.
+        let link = core::mem::replace(&mut slot.link, NONE);
         self.len -= 1;
         slot.generation += 1;
         chunk.highest = chunk.highest.max(slot.generation);
@@ -256,6 +273,65 @@ impl<T, const BITS: u32> Slab<T, BITS> {
             }
             _ => false,
         }
+    }
+
+    /// Looks from slot `from` on, at `most` slots of its chunk, for a tenant with this link that is `wanted`. Says before which
+    /// slot it has stopped: behind the one that it has found, or at the end of the chunk if there is nothing more in it.
+    pub(super) fn find(
+        &self,
+        from: u32,
+        most: usize,
+        link: u32,
+        mut wanted: impl FnMut(&T) -> bool,
+    ) -> (u64, Option<TaskKey>) {
+        let (number, start) = Self::split(from);
+        let slots = self.chunks.get(number).map_or(&[][..], |chunk| &chunk.slots);
+        let stop = slots.len().min(start.saturating_add(most));
+        let rest = slots.get(start..stop).unwrap_or_default();
+        let is_wanted = |slot: &Slot<T>| slot.link == link && slot.value.as_ref().is_some_and(&mut wanted);
+        let found = rest.iter().position(is_wanted);
+        let end = u64::from(from) - start as u64;
+        match found {
+            Some(at) => {
+                let slot = from + at as u32;
+                let next = u64::from(slot) + 1;
+                (next, Some(TaskKey { slot, generation: rest[at].generation }))
+            }
+            None if stop == slots.len() => (end + Self::CHUNK as u64, None),
+            None => (end + stop as u64, None),
+        }
+    }
+
+    /// The tenant of this slot, if there is one with this link.
+    pub(super) fn linked(&self, slot: u32, link: u32) -> Option<&T> {
+        self.slot(slot).filter(|slot| slot.link == link)?.value.as_ref()
+    }
+
+    /// The tenants in that chunk with this link.
+    pub(super) fn linked_in(&self, chunk: usize, link: u32) -> impl Iterator<Item = &T> {
+        let slots = self.chunks.get(chunk).map_or(&[][..], |chunk| &chunk.slots);
+        slots.iter().filter(move |slot| slot.link == link).filter_map(|slot| slot.value.as_ref())
+    }
+
+    /// All tenants, and their keys.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (TaskKey, &T)> {
+        self.chunks.iter().enumerate().flat_map(|(number, chunk)| {
+            chunk.slots.iter().enumerate().filter_map(move |(index, slot)| {
+                let key = TaskKey { slot: (number << BITS | index) as u32, generation: slot.generation };
+                Some((key, slot.value.as_ref()?))
+            })
+        })
+    }
+
+    /// The numbers of the slots of that chunk.
+    pub(super) const fn slots_of(chunk: usize) -> Range<u64> {
+        (chunk as u64) << BITS..(chunk as u64 + 1) << BITS
+    }
+
+    /// The chunk of a slot.
+    #[inline]
+    pub(super) const fn chunk_of(slot: u32) -> usize {
+        Self::split(slot).0
     }
 
     /// The link of the tenant of this slot.
@@ -340,6 +416,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         chunk.first = chunk.highest;
         chunk.place = self.roomy.len() as u32;
         self.roomy.push(number);
+        self.present += 1;
         number
     }
 
@@ -358,6 +435,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         let chunk = &mut self.chunks[number as usize];
         chunk.slots = Vec::new();
         chunk.free = NONE;
+        self.present -= 1;
         if chunk.place != NONE {
             let place = chunk.place as usize;
             chunk.place = NONE;
@@ -410,6 +488,8 @@ impl<T, const BITS: u32> Slab<T, BITS> {
             }
         }
         assert!(len == self.len, "the slab miscounts its tenants");
+        let present = self.chunks.iter().filter(|chunk| chunk.slots.capacity() > 0).count();
+        assert!(present == self.present, "the slab miscounts its chunks");
         let most = (self.len >> BITS).min(WARM);
         assert!(self.warm.len() <= most, "slab invariant 5: {} are warm", self.warm.len());
         for (at, &warm) in self.warm.iter().enumerate() {

@@ -1,13 +1,13 @@
 //! Every invariant of the queue, checked.
 
-use super::TimerQueue;
+use super::far::FAR;
 use super::front::FRONT;
 use super::index::LeafId;
 use super::leaf::{LEAF, is_overgrown};
-use super::ramp::RAMP;
 use super::sift::Stage;
 use super::slab::NONE;
 use super::stamp::{Order, Stamp};
+use super::{TimerQueue, Values};
 use crate::Tick;
 
 impl<T> TimerQueue<T> {
@@ -24,7 +24,8 @@ impl<T> TimerQueue<T> {
         self.verify_far();
         self.verify_ramp();
         let live = self.stamps().filter(|stamp| self.slab.is_live(stamp.key)).count();
-        assert!(live == self.slab.len(), "{live} live stamps for {} entries", self.slab.len());
+        let far = self.far.live;
+        assert!(live + far == self.len(), "{live} live stamps and {far} far for {} entries", self.len());
         self.verify_second();
     }
 
@@ -64,14 +65,14 @@ impl<T> TimerQueue<T> {
         while let Some((bound, id)) = leaves.next() {
             let leaf = self.leaves.tenant(id);
             assert!(id != self.front_leaf, "the front is in the index");
-            assert!(leaf.place == NONE, "a far leaf is in the index");
+            assert!(!leaf.is_page, "a page is in the index");
             assert!(leaf.bound == bound, "leaf {id} does not know its bound");
             assert!(leaf.live() > 0, "leaf invariant 1: a leaf without an entry");
             // Equal orders, against the contract, may be on both sides of a bound.
             let next = leaves.peek().map_or(self.far.limit.saturating_add(1), |&(bound, _)| bound);
             self.verify_leaf(id, bound, next);
         }
-        let behind = self.index.iter().count() + self.far.leaves.len();
+        let behind = self.index.iter().count();
         let count = behind + self.ramp.pages.len() + usize::from(self.front_leaf != NONE);
         assert!(count == self.leaves.len(), "{count} leaves in use, {} in memory", self.leaves.len());
     }
@@ -80,33 +81,26 @@ impl<T> TimerQueue<T> {
         let far = &self.far;
         let is_sifting = far.sift.stage == Stage::Sifting;
         assert!(is_sifting || far.floor == far.limit, "far invariant 1: a floor below the limit");
-        assert!(
-            is_sifting || far.sift.todo == 0 && far.sift.current == NONE,
-            "sifting, but not at that stage"
-        );
+        assert!(is_sifting || far.sift.at == far.sift.end, "sifting, but not at that stage");
         let end = far.floor.saturating_add(1);
         assert!(self.front.first().is_none_or(|stamp| stamp.order() <= end), "sift invariant 1: the front");
-        let (mut stamps, mut live) = (0, 0);
-        for (place, &id) in far.leaves.iter().enumerate() {
-            let leaf = self.leaves.tenant(id);
-            assert!(leaf.place as usize == place, "far invariant 3: leaf {id} does not know its place");
-            (stamps, live) = (stamps + leaf.len(), live + leaf.live());
-            let may_be_empty = id == far.tail || id == far.sift.current;
-            assert!(leaf.live() > 0 || may_be_empty, "far invariant 4: a leaf without an entry");
-            self.verify_leaf(id, leaf.bound, Order::MAX);
-            let is_current = id == far.sift.current;
-            let staying = leaf.len() - if is_current { far.sift.leaving } else { 0 };
-            let sifted = if place < far.sift.todo { 0 } else { staying };
-            let above = |stamps: &[Stamp], order| stamps.iter().all(|stamp| stamp.order() > order);
+        let mut live = 0;
+        for (key, tenant) in self.slab.iter().filter(|(key, _)| self.slab.link(key.slot) == FAR) {
+            live += 1;
+            let todo = (far.sift.at..far.sift.end).contains(&u64::from(key.slot));
+            let above = if todo { far.floor } else { far.limit };
             assert!(
-                above(&leaf.stamps[..sifted], far.limit),
-                "sift invariant 2: a stamp not above the limit"
+                tenant.order() > above,
+                "far invariant 1, sift invariant 2: a far entry that is not above"
             );
-            assert!(above(&leaf.stamps[sifted..], far.floor), "far invariant 1: a stamp not above the floor");
+            let chunk = Values::<T>::chunk_of(key.slot);
+            let is_known =
+                far.earliest[chunk] <= tenant.deadline || far.sift.is_in(Values::<T>::chunk_of, chunk);
+            assert!(is_known, "far invariant 3: a far entry before the earliest of its chunk");
         }
-        assert!((stamps, live) == (far.stamps, far.live), "far invariant 2: {stamps} stamps, {live} live");
-        let is_closed = far.limit == Order::MAX && far.leaves.is_empty() && !is_sifting;
-        assert!(live > 0 || is_closed, "far invariant 5: nothing far, but a limit");
+        assert!(live == far.live, "far invariant 2: {live} are far, not {}", far.live);
+        let is_closed = far.limit == Order::MAX && !is_sifting;
+        assert!(live > 0 || is_closed, "far invariant 4: nothing far, but a limit");
     }
 
     fn verify_ramp(&self) {
@@ -115,7 +109,7 @@ impl<T> TimerQueue<T> {
         let mut end: Order = 0;
         for (at, &id) in ramp.pages.iter().enumerate() {
             let leaf = self.leaves.tenant(id);
-            assert!(leaf.place == RAMP, "ramp invariant 5: a page that does not know it");
+            assert!(leaf.is_page, "ramp invariant 5: a page that does not know it");
             assert!(leaf.live() > 0 || ramp.live == 0, "ramp invariant 3: a page without an entry");
             let dead = self.verify_links(&leaf.stamps, id);
             assert!(dead == leaf.dead as usize, "a page with {dead} dead stamps, not {}", leaf.dead);
@@ -153,10 +147,7 @@ impl<T> TimerQueue<T> {
         let leaf = self.leaves.tenant(id);
         let dead = self.verify_links(&leaf.stamps, id);
         assert!(dead == leaf.dead as usize, "leaf invariant 2: {dead} dead stamps, not {}", leaf.dead);
-        assert!(
-            !is_overgrown(dead, leaf.live()) || id == self.far.sift.current,
-            "leaf invariant 2: {dead} dead"
-        );
+        assert!(!is_overgrown(dead, leaf.live()), "leaf invariant 2: {dead} dead");
         assert!(leaf.len() <= LEAF, "leaf invariant 1: a leaf of {}", leaf.len());
         for stamp in &leaf.stamps {
             assert!(bound <= stamp.order(), "a stamp below its leaf");
