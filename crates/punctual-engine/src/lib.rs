@@ -18,7 +18,7 @@ mod shutdown;
 mod tick;
 
 pub use key::TaskKey;
-pub use queue::{Entry, Fired, TimerQueue};
+pub use queue::{Entry, Fired, Stored, Tenant, TimerQueue};
 #[doc(hidden)]
 pub use queue::{Footprint, ReferenceHeap};
 pub use schedule::{RunTimes, Schedule};

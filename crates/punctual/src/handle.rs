@@ -41,13 +41,16 @@ use crate::when::When;
 pub struct TaskHandle<T> {
     task: TypedRef<T>,
     pool: Arc<Tether>,
-    /// The first, and for a plain task the only one.
-    turn: Turn,
 }
 
+// Users have a million of them.
+const _: () = assert!(size_of::<TaskHandle<String>>() == 2 * size_of::<usize>());
+
 impl<T> TaskHandle<T> {
+    /// `turn` is that of its first run.
     pub(crate) fn new(task: TypedRef<T>, pool: &Arc<Tether>, turn: Turn) -> Self {
-        Self { task, pool: Arc::clone(pool), turn }
+        task.header().set_first_place(turn);
+        Self { task, pool: Arc::clone(pool) }
     }
 
     pub(crate) fn task(&self) -> &dyn Task {
@@ -60,17 +63,17 @@ impl<T> TaskHandle<T> {
 
     /// A second grip on the same task; the value still goes to one of them only.
     pub(crate) fn another(&self) -> Self {
-        Self { task: self.task.clone(), pool: Arc::clone(&self.pool), turn: self.turn }
+        Self { task: self.task.clone(), pool: Arc::clone(&self.pool) }
     }
 
     /// Its place in the order, as planned now.
     fn turn(&self) -> Turn {
-        self.task.header().turn().unwrap_or(self.turn)
+        self.task.header().turn()
     }
 
     /// Tells the task its place.
     pub(crate) fn tell_turn(&self) {
-        self.task.header().learn(self.turn);
+        self.task.header().learn();
     }
 
     /// The task, which is told its place, because it may be about to change.
@@ -91,7 +94,7 @@ impl<T> TaskHandle<T> {
     /// The id of the task, unique in its executor, in order of submission.
     #[must_use]
     pub fn id(&self) -> TaskId {
-        self.turn.id
+        self.turn().id
     }
 
     /// The name of the task, if it was given one.
@@ -307,7 +310,7 @@ impl<T> TaskHandle<T> {
     #[must_use]
     pub fn remote(&self) -> TaskRemote {
         {
-            self.task.header().learn(self.turn);
+            self.task.header().learn();
             TaskRemote::new(self.task.erase(), &self.pool)
         }
     }
@@ -320,7 +323,7 @@ impl<T> TaskHandle<T> {
     /// returns. A body that runs goes on to its end, undisturbed; its value is dropped. Either way whoever
     /// waits for the task is released now.
     pub fn cancel(&self) -> bool {
-        self.pool.cancel_known(self.task(), self.turn.deadline)
+        self.pool.cancel(self.task())
     }
 
     /// [Cancels](Self::cancel) the task, and if its body runs asks it to stop: see

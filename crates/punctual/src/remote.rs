@@ -9,7 +9,7 @@ use punctual_engine::Tick;
 use crate::failure::FailedRun;
 use crate::pool::{Pool, Steered};
 use crate::scheduler::Scheduler;
-use crate::task::{TaskId, TaskRef, TaskState, TaskView, Turn};
+use crate::task::{TaskId, TaskRef, TaskState, TaskView};
 use crate::when::When;
 
 /// A grip on a task without its value; see [`Scheduler::find`], [`Scheduler::tagged`] and
@@ -74,7 +74,7 @@ impl TaskRemote {
     /// All that can be seen of the task, at this instant.
     #[must_use]
     pub fn info(&self) -> TaskView {
-        self.pool.view(&*self.task, self.task.header().turn().unwrap_or(Turn::NONE))
+        self.pool.view(&*self.task, self.task.header().turn())
     }
 
     /// As [`TaskHandle::recent_failures`](crate::TaskHandle::recent_failures).

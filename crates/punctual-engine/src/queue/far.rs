@@ -1,20 +1,20 @@
 //! What is far from the front: entries in no order at all.
 //!
-//! Everything above the `limit` is *far*, and has no stamp: it is in its slot, with its order beside its value, and
-//! nowhere else. So what comes takes the slot that was freed last, and what is cancelled empties its own, and that is all.
+//! Everything above the `limit` is *far*, and has no stamp: it is in its slot and nowhere else. In place of a leaf it is linked
+//! to when it is due, [about](super::coarse). So what comes takes the slot that was freed last, and what is cancelled empties its own, and that is all.
 //! Most timers are cancelled while they are far, and have never been searched for a place, nor are they to be cleared
 //! away afterwards.
 //!
 //! # Invariants
 //! 1. Front and index have nothing above `limit`, and nothing far is not above `floor`. The two are equal except during a
 //!    sifting; see [`sift`](super::sift) for what holds then.
-//! 2. An entry is far exactly if it is linked to [`FAR`], and `live` says how many are. It has no stamp.
+//! 2. An entry is far exactly if its link says when it is due, and `live` says how many are. It has no stamp.
 //! 3. No far entry is due before what `earliest` says of the chunk that its slot is in, unless that chunk is being sifted:
 //!    then only what has come since, and what is to be looked at.
 //! 4. Where nothing is far the limit is the end of all orders. So there is always something near if there is anything.
 //!
 //! # Protocol
-//! - *Growing.* An insert that finds too much near *stows* the last leaf of the index: its entries are linked to `FAR`, the
+//! - *Growing.* An insert that finds too much near *stows* the last leaf of the index: its entries are linked to when they are due, the
 //!   leaf is gone, and its bound is the new limit.
 //! - *Shrinking.* When too little is near, the earliest part is sifted out; see there.
 //!
@@ -29,16 +29,15 @@
 
 use alloc::vec::Vec;
 
-use super::TimerQueue;
+use super::coarse::Coarse;
 use super::sift::{Sift, Stage};
-use super::slab::NONE;
-use super::stamp::{Order, Stamp, Tenant};
+use super::stamp::{Order, Stamp};
+use super::tenant::Tenant;
+use super::{TimerQueue, Values};
 use crate::{TaskKey, Tick};
 
 /// More than this and a 16th of all slots is too much near; unless a sifting brought it there.
 const HIGH: usize = if cfg!(test) { 24 } else { 6_144 };
-/// The link of what is far. No leaf has this number.
-pub(super) const FAR: u32 = NONE - 1;
 
 #[derive(Debug)]
 pub(super) struct Far {
@@ -47,7 +46,7 @@ pub(super) struct Far {
     /// What is far is above this.
     pub(super) floor: Order,
     /// By the number of a chunk.
-    pub(super) earliest: Vec<Tick>,
+    pub(super) earliest: Vec<Coarse>,
     pub(super) live: usize,
     /// An eighth more than was near after the last sifting: less than this is not too much.
     pub(super) high: usize,
@@ -71,23 +70,23 @@ impl Far {
 
     /// There is one more, in that chunk.
     #[inline]
-    fn add(&mut self, chunk: usize, deadline: Tick) {
+    fn add(&mut self, chunk: usize, due: Coarse) {
         self.live += 1;
         match self.earliest.get_mut(chunk) {
-            Some(earliest) if *earliest <= deadline => {}
-            Some(earliest) => *earliest = deadline,
-            None => self.add_chunk(chunk, deadline),
+            Some(earliest) if *earliest <= due => {}
+            Some(earliest) => *earliest = due,
+            None => self.add_chunk(chunk, due),
         }
     }
 
     #[cold]
-    fn add_chunk(&mut self, chunk: usize, deadline: Tick) {
-        self.earliest.resize(chunk, Tick::MAX);
-        self.earliest.push(deadline);
+    fn add_chunk(&mut self, chunk: usize, due: Coarse) {
+        self.earliest.resize(chunk, Coarse::NEVER);
+        self.earliest.push(due);
     }
 }
 
-impl<T> TimerQueue<T> {
+impl<T, E: Tenant<T>> TimerQueue<T, E> {
     /// How many entries are neither far nor on the ramp.
     #[inline]
     pub(super) fn near(&self) -> usize {
@@ -97,15 +96,17 @@ impl<T> TimerQueue<T> {
     /// Queues what is above the limit.
     #[inline]
     pub(super) fn insert_far(&mut self, deadline: Tick, number: u64, value: T) -> TaskKey {
-        let key = self.slab.insert(Tenant { deadline, number, value }, FAR);
-        self.far.add(super::Values::<T>::chunk_of(key.slot), deadline);
+        let due = Coarse::of(deadline);
+        let key = self.slab.insert(E::new(deadline, number, value), due.link());
+        self.far.add(Values::<E>::chunk_of(key.slot), due);
         key
     }
 
     /// Leaves an entry that was elsewhere, and is above the limit, among the far ones; unless it is gone.
     pub(super) fn put_far(&mut self, stamp: Stamp) {
-        if self.slab.relink(stamp.key, FAR) {
-            self.far.add(super::Values::<T>::chunk_of(stamp.key.slot), stamp.deadline);
+        let due = Coarse::of(stamp.deadline);
+        if self.slab.relink(stamp.key, due.link()) {
+            self.far.add(Values::<E>::chunk_of(stamp.key.slot), due);
         }
     }
 
@@ -146,10 +147,14 @@ impl<T> TimerQueue<T> {
 
     /// How many far entries are due at `now`.
     pub(super) fn far_due_count(&self, now: Tick) -> usize {
-        let is_due = |tenant: &&Tenant<T>| tenant.deadline <= now;
+        let about = Coarse::of(now);
+        let is_due = |&(link, tenant): &(u32, &E)| {
+            let due = Coarse::from_link(link);
+            due < about || due == about && tenant.deadline() <= now
+        };
         let chunks = self.far.earliest.iter().enumerate().map(|(chunk, &earliest)| {
-            if earliest <= now || self.far.sift.is_in(super::Values::<T>::chunk_of, chunk) {
-                self.slab.linked_in(chunk, FAR).filter(is_due).count()
+            if earliest <= about || self.far.sift.is_in(Values::<E>::chunk_of, chunk) {
+                self.slab.tenants_of(chunk).filter(is_due).count()
             } else {
                 0
             }

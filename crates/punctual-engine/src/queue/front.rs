@@ -25,6 +25,7 @@ use super::index::LeafId;
 use super::leaf::{LEAF, Leaf, keep_live};
 use super::slab::NONE;
 use super::stamp::Order;
+use super::tenant::Tenant;
 
 /// Most stamps in the front.
 pub(super) const FRONT: usize = if cfg!(test) { 12 } else { 256 };
@@ -33,7 +34,7 @@ const REFILL: usize = if cfg!(test) { 6 } else { 128 };
 /// From this length on the front leaves what is above all of it to the leaves.
 pub(super) const SHORT: usize = if cfg!(test) { 3 } else { 32 };
 
-impl<T> TimerQueue<T> {
+impl<T, E: Tenant<T>> TimerQueue<T, E> {
     /// Restores the live end of the front: the earliest stamp, if there is one, is live after this.
     #[cold]
     pub(super) fn settle(&mut self) {

@@ -26,6 +26,7 @@ use core::cmp::Reverse;
 use super::index::{LeafId, Place};
 use super::slab::NONE;
 use super::stamp::{Order, Stamp};
+use super::tenant::Tenant;
 use super::{TimerQueue, Values};
 
 /// Most stamps in a leaf.
@@ -85,7 +86,7 @@ impl Leaf {
     }
 
     /// Drops the dead, and memory that is not needed.
-    pub(super) fn purge<T>(&mut self, slab: &Values<T>) {
+    pub(super) fn purge<E>(&mut self, slab: &Values<E>) {
         keep_live(&mut self.stamps, 0, slab);
         self.dead = 0;
         self.stamps.shrink_to(self.stamps.len() * 2 + SLACK);
@@ -104,7 +105,7 @@ impl Leaf {
     }
 
     /// Moves the upper half into a new leaf, which will be known as `id`. The dead are dropped on the way.
-    pub(super) fn split<T>(&mut self, slab: &mut Values<T>, id: LeafId) -> Self {
+    pub(super) fn split<E>(&mut self, slab: &mut Values<E>, id: LeafId) -> Self {
         let middle = self.stamps.len() / 2;
         let (_, stamp, _) = self.stamps.select_nth_unstable_by_key(middle, Stamp::order);
         let mut upper = Self::new(stamp.order(), LEAF - middle + STEP);
@@ -125,7 +126,7 @@ impl Leaf {
 ///
 /// Every stamp is written, and the next over it if it is dead: which of them are nobody can guess, and a processor that guesses
 /// waits for one slot after the other, instead of for all of them at once.
-pub(super) fn keep_live<T>(stamps: &mut Vec<Stamp>, start: usize, slab: &Values<T>) -> usize {
+pub(super) fn keep_live<E>(stamps: &mut Vec<Stamp>, start: usize, slab: &Values<E>) -> usize {
     let mut end = start;
     for at in start..stamps.len() {
         let stamp = stamps[at];
@@ -143,7 +144,7 @@ pub(super) const fn is_overgrown(dead: usize, live: usize) -> bool {
     dead > live + SLACK
 }
 
-impl<T> TimerQueue<T> {
+impl<T, E: Tenant<T>> TimerQueue<T, E> {
     /// Makes room in a full leaf; the leaf in which `order` belongs now.
     #[cold]
     pub(super) fn make_room(&mut self, place: Place, id: LeafId, order: Order) -> LeafId {

@@ -104,6 +104,7 @@
 //!   misses overlap. Pop and insert at a million entries 371 → 291 ns, perhaps a gain; nothing at 100,000 or for
 //!   inserts alone. What is far is an inbox that is emptied only of what is needed soon.
 
+mod coarse;
 mod far;
 mod front;
 mod heap;
@@ -113,23 +114,27 @@ mod ramp;
 mod sift;
 mod slab;
 mod stamp;
+mod tenant;
 #[cfg(test)]
 mod tests;
 mod verify;
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::marker::PhantomData;
 
 use crate::{TaskKey, Tick};
-use far::{FAR, Far};
+use coarse::Coarse;
+use far::Far;
 use front::SHORT;
 use index::{Index, LeafId};
 use leaf::{LEAF, Leaf};
 use ramp::Ramp;
 use slab::{NONE, Slab};
-use stamp::{Order, Stamp, Tenant, deadline, order};
+use stamp::{Order, Stamp, deadline, order};
 
 pub use heap::ReferenceHeap;
+pub use tenant::{Stored, Tenant};
 
 /// Which of those that come next a pop shows: it is wanted some hundred nanoseconds later, which is what a look at memory takes.
 const AHEAD: usize = 5;
@@ -138,7 +143,7 @@ const AHEAD: usize = 5;
 const ENOUGH_WORK: u64 = if cfg!(test) { 20 } else { 768 };
 
 /// In chunks of 512.
-type Values<T> = Slab<Tenant<T>, { if cfg!(test) { 3 } else { 9 } }>;
+type Values<E> = Slab<E, { if cfg!(test) { 3 } else { 9 } }>;
 /// In chunks of 64.
 type Leaves = Slab<Leaf, { if cfg!(test) { 2 } else { 6 } }>;
 
@@ -167,7 +172,7 @@ type Leaves = Slab<Leaf, { if cfg!(test) { 2 } else { 6 } }>;
 /// let due: Vec<_> = std::iter::from_fn(|| queue.pop_due(now)).map(|fired| fired.value).collect();
 /// assert_eq!(due, ["tea", "biscuits"]);
 /// ```
-pub struct TimerQueue<T> {
+pub struct TimerQueue<T, E = Stored<T>> {
     /// The earliest stamps, latest first, so that the earliest is the last.
     front: Vec<Stamp>,
     /// The leaf to which the front's tenants are linked; `NONE` until there was one.
@@ -176,9 +181,10 @@ pub struct TimerQueue<T> {
     far: Far,
     ramp: Ramp,
     leaves: Leaves,
-    slab: Values<T>,
+    slab: Values<E>,
     /// Stamps looked at or moved so far.
     work: u64,
+    values: PhantomData<T>,
 }
 
 /// An entry that has left the queue because its turn had come.
@@ -229,6 +235,14 @@ impl<T> TimerQueue<T> {
     /// An empty queue. It allocates nothing before the first insert.
     #[must_use]
     pub const fn new() -> Self {
+        Self::with_tenants()
+    }
+}
+
+impl<T, E> TimerQueue<T, E> {
+    /// An empty queue that keeps its entries in another way than as [`Stored`]: see [`Tenant`].
+    #[must_use]
+    pub const fn with_tenants() -> Self {
         Self {
             front: Vec::new(),
             front_leaf: NONE,
@@ -238,6 +252,7 @@ impl<T> TimerQueue<T> {
             leaves: Slab::new(),
             slab: Slab::new(),
             work: 0,
+            values: PhantomData,
         }
     }
 
@@ -252,7 +267,9 @@ impl<T> TimerQueue<T> {
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
 
+impl<T, E: Tenant<T>> TimerQueue<T, E> {
     /// Queues `value` and returns the key under which it can be cancelled.
     ///
     /// `number` decides between equal deadlines: the lower leaves first. The caller chooses it, and may insert
@@ -308,7 +325,7 @@ impl<T> TimerQueue<T> {
                 break id;
             }
         };
-        let key = self.slab.insert(Tenant { deadline, number, value }, id);
+        let key = self.slab.insert(E::new(deadline, number, value), id);
         self.lay(id, Stamp { deadline, number, key });
         self.stow_if_high();
         key
@@ -371,8 +388,9 @@ impl<T> TimerQueue<T> {
 
     #[inline(always)]
     fn cancel_untended(&mut self, key: TaskKey) -> Option<(T, Was)> {
-        let (Tenant { value, .. }, id) = self.slab.remove(key)?;
-        if id == FAR {
+        let (tenant, id) = self.slab.remove(key)?;
+        let value = tenant.into_value();
+        if Coarse::from_link(id) != Coarse::NEVER {
             self.leave_far();
             return Some((value, Was::Far));
         }
@@ -452,7 +470,7 @@ impl<T> TimerQueue<T> {
     /// The value of an entry that is in the queue.
     #[must_use]
     pub fn get(&self, key: TaskKey) -> Option<&T> {
-        self.slab.get(key).map(|tenant| &tenant.value)
+        self.slab.get(key).map(E::value)
     }
 
     /// When the earliest entry is due; `None` if the queue is empty. Always exact.
@@ -554,18 +572,18 @@ impl<T> TimerQueue<T> {
             return self.pop_ramp(show);
         }
         let Stamp { deadline, number, key } = self.front.pop()?;
-        let (Tenant { value, .. }, _) = self.slab.remove(key)?;
+        let (tenant, _) = self.slab.remove(key)?;
         match self.front.last() {
             Some(next) if self.slab.is_live(next.key) => {
                 let ahead = self.front.len().checked_sub(AHEAD).map_or(next, |at| &self.front[at]);
                 if let Some(tenant) = self.slab.get(ahead.key) {
-                    show(&tenant.value);
+                    show(tenant.value());
                 }
             }
             _ => self.settle(),
         }
         self.tend();
-        Some(Fired { deadline, number, value })
+        Some(Fired { deadline, number, value: tenant.into_value() })
     }
 
     /// Takes out all entries, the earliest first, and gives all memory back. Takes time for each entry.
@@ -596,9 +614,11 @@ impl<T> TimerQueue<T> {
 
     /// All entries, in no particular order. Takes time for each.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_, T>> {
-        self.slab.iter().map(|(key, tenant)| {
-            let &Tenant { deadline, number, ref value } = tenant;
-            Entry { key, deadline, number, value }
+        self.slab.iter().map(|(key, tenant)| Entry {
+            key,
+            deadline: tenant.deadline(),
+            number: tenant.number(),
+            value: tenant.value(),
         })
     }
 
@@ -672,13 +692,13 @@ impl<T> TimerQueue<T> {
     }
 }
 
-impl<T> Default for TimerQueue<T> {
+impl<T, E> Default for TimerQueue<T, E> {
     fn default() -> Self {
-        Self::new()
+        Self::with_tenants()
     }
 }
 
-impl<T> fmt::Debug for TimerQueue<T> {
+impl<T, E: Tenant<T>> fmt::Debug for TimerQueue<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TimerQueue")
             .field("len", &self.len())

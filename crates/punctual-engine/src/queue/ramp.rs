@@ -37,7 +37,8 @@ use super::TimerQueue;
 use super::index::LeafId;
 use super::leaf::{LEAF, Leaf};
 use super::slab::NONE;
-use super::stamp::{Order, Stamp, Tenant, order};
+use super::stamp::{Order, Stamp, order};
+use super::tenant::Tenant;
 use super::{AHEAD, Fired, Leaves};
 use crate::{TaskKey, Tick};
 
@@ -78,7 +79,7 @@ impl Ramp {
     }
 }
 
-impl<T> TimerQueue<T> {
+impl<T, E: Tenant<T>> TimerQueue<T, E> {
     /// Queues what is above all that is on the ramp.
     #[inline]
     pub(super) fn insert_on_ramp(&mut self, deadline: Tick, number: u64, value: T) -> TaskKey {
@@ -87,7 +88,7 @@ impl<T> TimerQueue<T> {
             Some(&id) if self.leaves.tenant(id).len() < LEAF => id,
             _ => self.add_page(order),
         };
-        let key = self.slab.insert(Tenant { deadline, number, value }, id);
+        let key = self.slab.insert(E::new(deadline, number, value), id);
         self.leaves.tenant_mut(id).push(Stamp { deadline, number, key });
         if self.ramp.live == 0 {
             self.ramp.first = order;
@@ -115,7 +116,7 @@ impl<T> TimerQueue<T> {
     pub(super) fn pop_ramp(&mut self, show: impl FnOnce(&T)) -> Option<Fired<T>> {
         let leaf = self.leaves.tenant_mut(*self.ramp.pages.front()?);
         let Stamp { deadline, number, key } = *leaf.stamps.get(self.ramp.served)?;
-        let (Tenant { value, .. }, _) = self.slab.remove(key)?;
+        let (tenant, _) = self.slab.remove(key)?;
         leaf.dead += 1;
         self.ramp.live -= 1;
         self.ramp.served += 1;
@@ -125,12 +126,12 @@ impl<T> TimerQueue<T> {
                 self.ramp.first = next.order();
                 let ahead = leaf.stamps.get(self.ramp.served + AHEAD - 1).unwrap_or(next);
                 if let Some(tenant) = self.slab.get(ahead.key) {
-                    show(&tenant.value);
+                    show(tenant.value());
                 }
             }
             None => self.settle_ramp(),
         }
-        Some(Fired { deadline, number, value })
+        Some(Fired { deadline, number, value: tenant.into_value() })
     }
 
     /// Finds the first live stamp again: restores 2 and 3.

@@ -15,12 +15,11 @@
 //! While sifting, besides those of [`far`](super::far):
 //! 1. The front has nothing above the floor, which is the limit of before. Whatever is about to break this, a refill
 //!    or an insert, first lets the sifting *catch up*: it is brought to its end at once.
-//! 2. Slots before `at`, and from `end` on, have nothing far that is not above the new limit. (What comes while sifting is far
+//! 2. Slots before `at`, and from `end` on, have nothing far that is not above the new limit, but for what is `leaving`. (What comes while sifting is far
 //!    only if it is above that, so it does not matter which slot it gets.)
 //!
 //! # Protocol
-//! - *Drawing.* Slots are drawn at random, and the limit is the order below which there is the wanted share of the far ones
-//!   among them.
+//! - *Drawing.* Slots are drawn at random, and the limit is about when the wanted share of the far ones among them is due.
 //! - *Sifting.* A chunk in which nothing is due early enough is passed by. In the others every slot is looked at; what is
 //!   far and not above the limit gets a stamp, in the leaf that the index finds for it. What the earliest of the rest is,
 //!   is known when the chunk has been looked through.
@@ -61,12 +60,13 @@
 
 use alloc::vec::Vec;
 
-use super::far::FAR;
+use super::coarse::Coarse;
 use super::index::LeafId;
 use super::leaf::LEAF;
-use super::stamp::{Order, Stamp, Tenant, deadline};
+use super::stamp::{Stamp, order};
+use super::tenant::Tenant;
 use super::{TimerQueue, Values};
-use crate::{TaskKey, Tick};
+use crate::TaskKey;
 
 /// Less than this and a 32nd of the breadth is too little near.
 const LOW: usize = if cfg!(test) { 10 } else { 1_024 };
@@ -83,6 +83,8 @@ const BUDGET: u64 = if cfg!(test) { 6 } else { 384 };
 const SPARE: u64 = BUDGET / 4;
 /// Far entries from which the next limit is chosen.
 const SAMPLE: usize = if cfg!(test) { 16 } else { 256 };
+/// So many entries are sought before they are brought near.
+const FEW: usize = if cfg!(test) { 3 } else { 16 };
 /// Draws in one call.
 const DRAWS: usize = if cfg!(test) { 4 } else { 64 };
 /// Draws in all.
@@ -98,16 +100,20 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Sift {
     pub(super) stage: Stage,
-    /// Orders of far entries.
-    sample: Vec<Order>,
+    /// When far entries are due.
+    sample: Vec<Coarse>,
     draws: usize,
     random: u64,
     /// Slots before this one have been looked at.
     pub(super) at: u64,
     /// Slots from this one on need not be.
     pub(super) end: u64,
+    /// What is not due after this is to leave.
+    until: Coarse,
     /// When the first entry that stays far in this chunk is due, of those before `at`.
-    earliest: Tick,
+    earliest: Coarse,
+    /// Entries that are to leave next, of slots before `at`. Some may have been cancelled since they were found.
+    pub(super) leaving: Vec<Stamp>,
     /// So many calls need not take a step.
     grace: usize,
     /// All work of the queue up to the last step.
@@ -123,7 +129,9 @@ impl Sift {
             random: 0x9e37_79b9_7f4a_7c15,
             at: 0,
             end: 0,
-            earliest: Tick::MAX,
+            until: Coarse::NEVER,
+            earliest: Coarse::NEVER,
+            leaving: Vec::new(),
             grace: 0,
             work: 0,
         }
@@ -134,9 +142,10 @@ impl Sift {
         Self { random: self.random, ..Self::new() }
     }
 
-    /// Whether this chunk has been looked at in part.
+    /// Whether this chunk has been looked at in part, or something is about to leave it.
     pub(super) fn is_in(&self, chunk_of: impl Fn(u32) -> usize, chunk: usize) -> bool {
         self.at < self.end && chunk_of(self.at as u32) == chunk
+            || self.leaving.iter().any(|stamp| chunk_of(stamp.key.slot) == chunk)
     }
 
     /// Some number below `below`, which is at most 2³².
@@ -149,7 +158,7 @@ impl Sift {
     }
 }
 
-impl<T> TimerQueue<T> {
+impl<T, E: Tenant<T>> TimerQueue<T, E> {
     /// Takes a step, if there is too little near or a sifting under way. To be called by whatever changes the queue.
     #[inline]
     pub(super) fn tend(&mut self) {
@@ -247,7 +256,7 @@ impl<T> TimerQueue<T> {
     fn begin(&mut self) {
         self.far.sift.grace = self.near().saturating_sub(self.slab.breadth() / 32 + LOW);
         if self.far.live <= self.wanted() * 2 {
-            self.begin_sifting(Order::MAX);
+            self.begin_sifting(Coarse::LAST);
             return;
         }
         let sift = &mut self.far.sift;
@@ -264,18 +273,19 @@ impl<T> TimerQueue<T> {
         for _ in 0..DRAWS {
             // Where there is none nothing is drawn: else those in chunks with few would be drawn more often.
             let slot = sift.draw(self.slab.end());
-            sift.sample.extend(self.slab.linked(slot, FAR).map(Tenant::order));
+            let due = Coarse::from_link(self.slab.link(slot));
+            sift.sample.extend((due != Coarse::NEVER).then_some(due));
         }
         if sift.sample.len() >= SAMPLE {
-            let limit = self.next_limit();
-            self.begin_sifting(limit);
+            let until = self.next_limit();
+            self.begin_sifting(until);
         } else if sift.draws >= MOST_DRAWS {
-            self.begin_sifting(Order::MAX);
+            self.begin_sifting(Coarse::LAST);
         }
     }
 
-    /// The order up to which there is, by the sample, what is wanted.
-    fn next_limit(&mut self) -> Order {
+    /// Until when there is, by the sample, as much due as is wanted.
+    fn next_limit(&mut self) -> Coarse {
         let wanted = self.wanted();
         let sample = &mut self.far.sift.sample;
         self.work += sample.len() as u64;
@@ -284,10 +294,11 @@ impl<T> TimerQueue<T> {
         *sample.select_nth_unstable(rank).1
     }
 
-    fn begin_sifting(&mut self, limit: Order) {
-        self.far.limit = limit;
+    fn begin_sifting(&mut self, until: Coarse) {
+        self.far.limit = order(until.last(), u64::MAX);
         let sift = &mut self.far.sift;
         sift.stage = Stage::Sifting;
+        sift.until = until;
         (sift.at, sift.end) = (0, self.slab.end());
     }
 
@@ -298,10 +309,13 @@ impl<T> TimerQueue<T> {
             if spent >= budget || self.far.sift.stage != Stage::Sifting {
                 return;
             }
-            if self.far.sift.at == self.far.sift.end {
+            if let Some(stamp) = self.far.sift.leaving.pop() {
+                self.bring_near(stamp);
+            } else if self.far.sift.at < self.far.sift.end {
+                self.look(budget - spent);
+            } else {
                 return self.end_sifting();
             }
-            self.look(budget - spent);
         }
     }
 
@@ -316,51 +330,63 @@ impl<T> TimerQueue<T> {
         self.far.cancelled /= 2;
     }
 
-    /// Looks at the next slots, so many at most, up to one whose tenant is to leave; that is brought near.
+    /// Looks at the next slots, so many at most, for entries that are to leave.
     fn look(&mut self, most: u64) {
         let sift = &mut self.far.sift;
-        let from = sift.at as u32;
-        let chunk = Values::<T>::chunk_of(from);
-        let slots = Values::<T>::slots_of(chunk);
+        let chunk = Values::<E>::chunk_of(sift.at as u32);
+        let slots = Values::<E>::slots_of(chunk);
         let Some(earliest) = self.far.earliest.get_mut(chunk) else {
             // Nothing in it has ever been far, nor in those behind it.
             sift.at = sift.end;
             return;
         };
         if sift.at == slots.start {
-            if *earliest > deadline(self.far.limit) {
+            if *earliest > sift.until {
                 self.work += 1;
                 sift.at = slots.end;
                 return;
             }
             // What comes into it from now on is noted there, and what is found here.
-            *earliest = Tick::MAX;
-            sift.earliest = Tick::MAX;
+            *earliest = Coarse::NEVER;
+            sift.earliest = Coarse::NEVER;
         }
-        let most = most.min(usize::MAX as u64) as usize;
-        let (at, found) = self.slab.find(from, most, FAR, |tenant| {
-            let leaves = tenant.order() <= self.far.limit;
-            if !leaves {
-                sift.earliest = sift.earliest.min(tenant.deadline);
+        let stop = slots.end.min(sift.at.saturating_add(most));
+        let mut keys = [TaskKey::NONE; FEW];
+        let mut found = 0;
+        while sift.at < stop && found < FEW {
+            let most = (stop - sift.at) as usize;
+            let (at, key) = self.slab.find(sift.at as u32, most, |link| {
+                let due = Coarse::from_link(link);
+                let leaves = due <= sift.until;
+                if !leaves {
+                    sift.earliest = sift.earliest.min(due);
+                }
+                leaves
+            });
+            self.work += at - sift.at;
+            sift.at = at;
+            if let Some(key) = key {
+                keys[found] = key;
+                found += 1;
             }
-            leaves
-        });
-        self.work += at - u64::from(from);
-        sift.at = at;
-        if at == slots.end {
+        }
+        if sift.at == slots.end {
             *earliest = sift.earliest.min(*earliest);
         }
-        if let Some(key) = found {
-            self.bring_near(key);
-        }
+        // One after the other: where each is somewhere else in memory, all are waited for together.
+        sift.leaving.extend(keys[..found].iter().filter_map(|&key| {
+            let tenant = self.slab.get(key)?;
+            Some(Stamp { deadline: tenant.deadline(), number: tenant.number(), key })
+        }));
     }
 
-    /// Puts a far entry where it belongs.
-    fn bring_near(&mut self, key: TaskKey) {
-        let Some(&Tenant { deadline, number, .. }) = self.slab.get(key) else { return };
-        let stamp = Stamp { deadline, number, key };
-        let order = stamp.order();
+    /// Puts a far entry where it belongs, unless it was cancelled.
+    fn bring_near(&mut self, stamp: Stamp) {
         self.work += 1;
+        if !self.slab.is_live(stamp.key) {
+            return;
+        }
+        let order = stamp.order();
         self.far.live -= 1;
         let id = match self.index.find(order) {
             Some((place, leaf)) if self.leaves.tenant(leaf).len() == LEAF => {

@@ -275,42 +275,33 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         }
     }
 
-    /// Looks from slot `from` on, at `most` slots of its chunk, for a tenant with this link that is `wanted`. Says before which
-    /// slot it has stopped: behind the one that it has found, or at the end of the chunk if there is nothing more in it.
+    /// Looks from slot `from` on, at `most` slots of its chunk, for one with a link that is `wanted`. Says before which slot
+    /// it has stopped: behind the one that it has found, or at the end of the chunk if there is nothing more in it.
     pub(super) fn find(
         &self,
         from: u32,
         most: usize,
-        link: u32,
-        mut wanted: impl FnMut(&T) -> bool,
+        mut wanted: impl FnMut(u32) -> bool,
     ) -> (u64, Option<TaskKey>) {
         let (number, start) = Self::split(from);
         let slots = self.chunks.get(number).map_or(&[][..], |chunk| &chunk.slots);
         let stop = slots.len().min(start.saturating_add(most));
         let rest = slots.get(start..stop).unwrap_or_default();
-        let is_wanted = |slot: &Slot<T>| slot.link == link && slot.value.as_ref().is_some_and(&mut wanted);
-        let found = rest.iter().position(is_wanted);
-        let end = u64::from(from) - start as u64;
-        match found {
+        let first = u64::from(from) - start as u64;
+        match rest.iter().position(|slot| wanted(slot.link)) {
             Some(at) => {
                 let slot = from + at as u32;
-                let next = u64::from(slot) + 1;
-                (next, Some(TaskKey { slot, generation: rest[at].generation }))
+                (u64::from(slot) + 1, Some(TaskKey { slot, generation: rest[at].generation }))
             }
-            None if stop == slots.len() => (end + Self::CHUNK as u64, None),
-            None => (end + stop as u64, None),
+            None if stop == slots.len() => (first + Self::CHUNK as u64, None),
+            None => (first + stop as u64, None),
         }
     }
 
-    /// The tenant of this slot, if there is one with this link.
-    pub(super) fn linked(&self, slot: u32, link: u32) -> Option<&T> {
-        self.slot(slot).filter(|slot| slot.link == link)?.value.as_ref()
-    }
-
-    /// The tenants in that chunk with this link.
-    pub(super) fn linked_in(&self, chunk: usize, link: u32) -> impl Iterator<Item = &T> {
+    /// The tenants in that chunk, and their links.
+    pub(super) fn tenants_of(&self, chunk: usize) -> impl Iterator<Item = (u32, &T)> {
         let slots = self.chunks.get(chunk).map_or(&[][..], |chunk| &chunk.slots);
-        slots.iter().filter(move |slot| slot.link == link).filter_map(|slot| slot.value.as_ref())
+        slots.iter().filter_map(|slot| Some((slot.link, slot.value.as_ref()?)))
     }
 
     /// All tenants, and their keys.

@@ -1,4 +1,4 @@
-//! What the queue keeps of an entry: in its slot, and to put it in order.
+//! What the queue keeps of an entry to put it in order.
 
 use crate::{TaskKey, Tick};
 
@@ -9,14 +9,6 @@ pub(super) struct Stamp {
     pub(super) deadline: Tick,
     pub(super) number: u64,
     pub(super) key: TaskKey,
-}
-
-/// An entry in its slot.
-#[derive(Debug)]
-pub(super) struct Tenant<T> {
-    pub(super) deadline: Tick,
-    pub(super) number: u64,
-    pub(super) value: T,
 }
 
 /// Deadline above, number below: one comparison without a branch decides both.
@@ -30,13 +22,6 @@ pub(super) const fn order(deadline: Tick, number: u64) -> Order {
 /// The deadline in an order.
 pub(super) const fn deadline(order: Order) -> Tick {
     Tick::from_nanos((order >> 64) as u64)
-}
-
-impl<T> Tenant<T> {
-    #[inline]
-    pub(super) const fn order(&self) -> Order {
-        order(self.deadline, self.number)
-    }
 }
 
 impl Stamp {

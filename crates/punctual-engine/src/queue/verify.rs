@@ -1,16 +1,17 @@
 //! Every invariant of the queue, checked.
 
-use super::far::FAR;
+use super::coarse::Coarse;
 use super::front::FRONT;
 use super::index::LeafId;
 use super::leaf::{LEAF, is_overgrown};
 use super::sift::Stage;
 use super::slab::NONE;
-use super::stamp::{Order, Stamp};
+use super::stamp::{Order, Stamp, order};
+use super::tenant::Tenant;
 use super::{TimerQueue, Values};
 use crate::Tick;
 
-impl<T> TimerQueue<T> {
+impl<T, E: Tenant<T>> TimerQueue<T, E> {
     /// Checks the whole queue, for tests.
     ///
     /// # Panics
@@ -81,21 +82,30 @@ impl<T> TimerQueue<T> {
         let far = &self.far;
         let is_sifting = far.sift.stage == Stage::Sifting;
         assert!(is_sifting || far.floor == far.limit, "far invariant 1: a floor below the limit");
-        assert!(is_sifting || far.sift.at == far.sift.end, "sifting, but not at that stage");
+        assert!(
+            is_sifting || far.sift.at == far.sift.end && far.sift.leaving.is_empty(),
+            "sifting, but not at that stage"
+        );
         let end = far.floor.saturating_add(1);
         assert!(self.front.first().is_none_or(|stamp| stamp.order() <= end), "sift invariant 1: the front");
         let mut live = 0;
-        for (key, tenant) in self.slab.iter().filter(|(key, _)| self.slab.link(key.slot) == FAR) {
+        for (key, tenant) in self.slab.iter() {
+            let due = Coarse::from_link(self.slab.link(key.slot));
+            if due == Coarse::NEVER {
+                continue;
+            }
             live += 1;
-            let todo = (far.sift.at..far.sift.end).contains(&u64::from(key.slot));
-            let above = if todo { far.floor } else { far.limit };
             assert!(
-                tenant.order() > above,
-                "far invariant 1, sift invariant 2: a far entry that is not above"
+                due == Coarse::of(tenant.deadline()),
+                "far invariant 2: it says that it is due at another time"
             );
-            let chunk = Values::<T>::chunk_of(key.slot);
-            let is_known =
-                far.earliest[chunk] <= tenant.deadline || far.sift.is_in(Values::<T>::chunk_of, chunk);
+            let todo = (far.sift.at..far.sift.end).contains(&u64::from(key.slot));
+            let is_leaving = far.sift.leaving.iter().any(|stamp| stamp.key == key);
+            let above = if todo || is_leaving { far.floor } else { far.limit };
+            let order = order(tenant.deadline(), tenant.number());
+            assert!(order > above, "far invariant 1, sift invariant 2: a far entry that is not above");
+            let chunk = Values::<E>::chunk_of(key.slot);
+            let is_known = far.earliest[chunk] <= due || far.sift.is_in(Values::<E>::chunk_of, chunk);
             assert!(is_known, "far invariant 3: a far entry before the earliest of its chunk");
         }
         assert!(live == far.live, "far invariant 2: {live} are far, not {}", far.live);

@@ -254,7 +254,7 @@ impl Drop for Pool {
 /// What has left the queue, with its place in the order. A task that knows better was queued for another instant.
 #[inline]
 pub(super) fn with_turn(Fired { deadline, number, value }: Fired<TaskRef>) -> (TaskRef, Turn) {
-    let turn = value.header().turn().unwrap_or(Turn { deadline, id: TaskId(number) });
+    let turn = value.header().planned().unwrap_or(Turn { deadline, id: TaskId(number) });
     (value, turn)
 }
 

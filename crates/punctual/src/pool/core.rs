@@ -22,6 +22,7 @@ use super::inbox::{CROWD, LANES};
 use super::lane::{Letter, MOST, ROOM};
 use super::leader::{Post, Waiting};
 use super::priority::Priorities;
+use super::queued::Queued;
 use super::ready::{Ready, Taken};
 use super::sizes::Sizes;
 use super::tally::Tally;
@@ -37,7 +38,7 @@ use crate::task::{TaskId, TaskRef, TaskState, Turn};
 const MOST_QUEUED: usize = u32::MAX as usize - 8_192;
 
 pub(crate) struct Core {
-    pub(crate) queue: TimerQueue<TaskRef>,
+    pub(crate) queue: TimerQueue<TaskRef, Queued>,
     pub(crate) state: RunState,
     pub(crate) policy: ShutdownPolicy,
     pub(crate) on_cancel: OnCancel,
@@ -131,7 +132,7 @@ pub(crate) struct Then {
 impl Core {
     pub(crate) fn new(sizes: Sizes, policy: ShutdownPolicy, on_cancel: OnCancel) -> Self {
         Self {
-            queue: TimerQueue::new(),
+            queue: TimerQueue::with_tenants(),
             state: RunState::Running,
             policy,
             on_cancel,

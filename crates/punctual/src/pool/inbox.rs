@@ -340,6 +340,7 @@ impl Guarded {
         }
         let id = self.next_id(&mut tray);
         offer.id = Some(id);
+        task.header().set_place(offer.turn());
         lane.leave(&mut tray, Letter { deadline: offer.deadline, number: id.number(), task });
         Ok(())
     }
@@ -364,13 +365,12 @@ impl Guarded {
     }
 
     /// Counts a task that was cancelled while it waited, and sees to it that it leaves the queue, without the pool's lock.
-    /// `deadline` is not after that of the task.
-    pub(super) fn withdraw(&self, task: &Header, deadline: Tick) -> Withdrawn {
+    pub(super) fn withdraw(&self, task: &Header) -> Withdrawn {
         // It has just been cancelled: if nobody has moved it up to now, nobody will.
         let Some(key) = task.plain_key() else { return Withdrawn::Refused };
         let (lane, mut tray) = self.own();
         let near_too = self.inbox.0.lanes().len() > 1;
-        let withdrawn = lane.withdraw(&mut tray, task, key, deadline, near_too);
+        let withdrawn = lane.withdraw(&mut tray, task, key, near_too);
         drop(tray);
         if let Withdrawn::Enough { in_any_case } = withdrawn {
             let core = if in_any_case { Some(self.core.lock()) } else { self.core.try_lock() };

@@ -164,15 +164,8 @@ impl Lane {
     }
 
     /// Counts a task that was cancelled while it waited, and sees to it that it leaves the queue, without the pool's lock.
-    /// `deadline` is not after that of the task, and `key` its own; `near_too` if a key is to be left whatever its deadline.
-    pub(super) fn withdraw(
-        &self,
-        tray: &mut Tray,
-        task: &Header,
-        key: TaskKey,
-        deadline: Tick,
-        near_too: bool,
-    ) -> Withdrawn {
+    /// `key` is its own; `near_too` if that is to be left whatever its deadline.
+    pub(super) fn withdraw(&self, tray: &mut Tray, task: &Header, key: TaskKey, near_too: bool) -> Withdrawn {
         if tray.withdraw_from == Tick::MAX {
             return Withdrawn::Refused;
         }
@@ -188,7 +181,7 @@ impl Lane {
             }
             return Withdrawn::Unsorted(letter.task);
         }
-        let may_stay = tray.spare && (near_too || deadline >= tray.withdraw_from);
+        let may_stay = tray.spare && (near_too || task.place().deadline >= tray.withdraw_from);
         if !may_stay || tray.withdrawn.len() >= KEYS {
             return Withdrawn::Refused;
         }

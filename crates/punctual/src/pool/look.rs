@@ -29,7 +29,7 @@ impl Pool {
             core.ready.hands(|hands| hands.map(|(task, turn)| (TaskRef::clone(task), *turn)).collect());
         tasks.extend(core.queue.iter().map(|entry| {
             let turn = Turn { deadline: entry.deadline, id: TaskId(entry.number) };
-            (entry.value.clone(), entry.value.header().turn().unwrap_or(turn))
+            (entry.value.clone(), entry.value.header().planned().unwrap_or(turn))
         }));
         drop(core);
         let now = Now::of(&*self.clock);

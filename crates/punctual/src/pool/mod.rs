@@ -33,6 +33,7 @@ mod loom_pool;
 #[cfg(all(test, punctual_loom))]
 mod loom_steer;
 mod priority;
+mod queued;
 mod ready;
 mod series;
 mod sizes;
@@ -51,7 +52,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use punctual_engine::{RunState, ShutdownPolicy, TaskKey, Tick};
+use punctual_engine::{RunState, ShutdownPolicy, TaskKey};
 
 use self::aside::Aside;
 pub(crate) use self::core::Core;
@@ -303,13 +304,8 @@ impl Pool {
 
     /// Cancels a task; false if it is over.
     pub(crate) fn cancel(&self, task: &dyn Task) -> bool {
-        self.cancel_known(task, Tick::ZERO)
-    }
-
-    /// [Cancels](Self::cancel) a task that, as far as the caller knows, is not due before `deadline`.
-    pub(crate) fn cancel_known(&self, task: &dyn Task, deadline: Tick) -> bool {
         let mut left = (None, None);
-        let dropped = task.cancel_bare(&mut || match self.core.withdraw(task.header(), deadline) {
+        let dropped = task.cancel_bare(&mut || match self.core.withdraw(task.header()) {
             Withdrawn::Noted | Withdrawn::Enough { .. } => {}
             Withdrawn::Unsorted(task) => left.0 = Some(task),
             Withdrawn::Refused => left = self.forget(task, TaskState::Waiting),
@@ -376,7 +372,7 @@ impl Pool {
     /// Leaves word of a failure with a task that it is about to end, for the case that nobody reads the outcome.
     fn note_unread(&self, task: &dyn Task, error: &TaskError) {
         if is_failure(error) {
-            let turn = task.header().turn().unwrap_or(Turn::NONE);
+            let turn = task.header().turn();
             let info = TaskInfo::new(task.header(), turn, None);
             let failure = UnobservedFailure::new(info, error.clone());
             // What comes back is told at once.
@@ -407,7 +403,7 @@ impl Pool {
         let ended = self.ended(task.end(error, unlink));
         if let Some(failure) = failure.filter(|_| ended) {
             // What ends a task from outside of a run is a plan or a series that failed.
-            let turn = task.header().turn().unwrap_or(Turn::NONE);
+            let turn = task.header().turn();
             let info = TaskInfo::new(task.header(), turn, None);
             self.reporter.report(&UnobservedFailure::new(info, failure));
         }

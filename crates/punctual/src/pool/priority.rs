@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_engine::{Fired, TaskKey, Tick, TimerQueue};
 
 use super::core::Core;
+use super::queued::Queued;
 use crate::policy::Priority;
 use crate::task::{Header, TaskRef};
 
@@ -57,7 +58,7 @@ impl Priorities {
         self.on
     }
 
-    fn add(&mut self, priority: Priority, place: Place, queue: &TimerQueue<TaskRef>) {
+    fn add(&mut self, priority: Priority, place: Place, queue: &TimerQueue<TaskRef, Queued>) {
         if self.len > TOLERATED && self.len / 2 > queue.len() {
             self.weed(queue);
         }
@@ -65,7 +66,7 @@ impl Priorities {
     }
 
     /// Takes out what is stale.
-    fn weed(&mut self, queue: &TimerQueue<TaskRef>) {
+    fn weed(&mut self, queue: &TimerQueue<TaskRef, Queued>) {
         for places in self.levels.values_mut() {
             places.retain(|place| queue.contains(place.key()));
         }
@@ -74,7 +75,7 @@ impl Priorities {
     }
 
     /// The due task that ranks first, with its rank.
-    fn first(&mut self, now: Tick, queue: &TimerQueue<TaskRef>) -> Option<(i128, Place)> {
+    fn first(&mut self, now: Tick, queue: &TimerQueue<TaskRef, Queued>) -> Option<(i128, Place)> {
         let mut best: Option<(i128, Place)> = None;
         let len = &mut self.len;
         self.levels.retain(|priority, places| {

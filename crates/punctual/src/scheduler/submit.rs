@@ -344,7 +344,8 @@ impl Scheduler {
         let (pool, header) = (self.pool(), task.header());
         let mut core = pool.core.lock();
         let id = *offer.id.get_or_insert_with(|| core.next_id());
-        header.learn(Turn { deadline: offer.deadline, id });
+        header.set_place(Turn { deadline: offer.deadline, id });
+        header.learn();
         core.note_priority(header);
         drop(core);
         pool.registry.enter(task);

@@ -78,7 +78,7 @@ impl Scheduler {
 /// time.
 fn turn_of(entry: &Entry<'_, TaskRef>) -> Turn {
     let queued = Turn { deadline: entry.deadline, id: TaskId(entry.number) };
-    entry.value.header().turn().unwrap_or(queued)
+    entry.value.header().planned().unwrap_or(queued)
 }
 
 /// One waiting task, as it was when [`Scheduler::queue`] looked.

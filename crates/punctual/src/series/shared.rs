@@ -142,7 +142,8 @@ impl<F> Sharing<F> {
             return pool.discard(run);
         }
         let id = pool.core.lock().next_id();
-        run.header().learn(Turn { deadline, id });
+        run.header().set_place(Turn { deadline, id });
+        run.header().learn();
         let mut offer = Offer { deadline, now, id: Some(id) };
         if let Err((run, _)) = pool.submit(run, &mut offer) {
             UnrunTask::new(run, offer.turn(), pool, Abandoned::Rejected).run();

@@ -18,7 +18,7 @@ use super::{Now, Series};
 use crate::error::TaskError;
 use crate::handle::CancelOnDrop;
 use crate::pool::Pool;
-use crate::task::{TaskInfo, TaskRef, Turn};
+use crate::task::{TaskInfo, TaskRef};
 use crate::unwind;
 
 /// The run going on, as its series knows it. Guarded by the series' lock.
@@ -229,7 +229,7 @@ impl Limit {
         if going {
             let took = pool.clock.now().since(self.started);
             let header = self.task.header();
-            let turn = header.turn().unwrap_or(Turn::NONE);
+            let turn = header.turn();
             pool.tell_overrun(TaskInfo::new(header, turn, Some(self.started)), took);
         }
     }

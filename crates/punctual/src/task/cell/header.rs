@@ -1,9 +1,9 @@
 //! What every task has, whatever it does and returns: who refers to it, where it is in its life, where it is queued.
 //!
-//! The header is what a plain task costs beside its closure, so it is 24 bytes and holds nothing that only some
+//! The header is what a plain task costs beside its closure, so it is 48 bytes and holds nothing that only some
 //! tasks need. A name, a period, a decoration and whoever waits are in an [`Extra`], which is allocated for the
-//! first of them. The number and the deadline are in the queue, and with whoever took the task out of it
-//! ([`Turn`](crate::task::Turn)).
+//! first of them. With 16 bytes of captures, or room for an outcome, a task is a line of the cache, and where its handle is
+//! not much is to be looked at: a cancel looks at two lines, that of the handle and this.
 //!
 //! # The word
 //! ```text
@@ -16,16 +16,18 @@
 //! a few times, then yields, then sleeps for moments at a time: should the holder be pre-empted, it gets to run,
 //! whatever the priorities.
 //!
-//! # The link
-//! An odd link is the key under which the task is queued, an even one the address of its [`Extra`], which then has
-//! the key. It is written under the lock, and becomes even once, so the key can be read without.
+//! # Where it is queued
+//! The key under which the queue has it, and its place there: deadline and number. They are written before the task is shared,
+//! or under the pool's lock, and nobody else may need them to agree. As long as a task has never been steered, its place is
+//! what it was submitted for; after that an [`Extra`] has what is planned, and the place is where the queue has it meanwhile:
+//! at the end of time if it is paused.
 //!
 //! # Invariants
 //! 1. `phase`, `extra.links` and the payload of the cell are touched by the holder of the lock only, but for a phase
 //!    that is only looked at. Whoever has the one and last reference needs no lock.
 //! 2. An `Extra` lives as long as its header.
 
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -37,7 +39,7 @@ use crate::decorate::Decoration;
 use crate::future::Wakes;
 use crate::policy::Priority;
 use crate::series::Series;
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Backoff, UnsafeCell};
 use crate::task::perform::{Ended, Run};
 use crate::task::waiters::Waiters;
@@ -50,7 +52,13 @@ pub(crate) struct Header {
     kind: &'static Kind,
     pub(super) count: Count,
     word: AtomicU32,
-    link: AtomicU64,
+    /// The [`Extra`], or null. Written once, under the lock.
+    extra: AtomicPtr<Extra>,
+    /// [`TaskKey::NONE`] before it is queued for the first time.
+    key: AtomicU64,
+    deadline: AtomicU64,
+    /// `UNKNOWN` before it has one.
+    number: AtomicU64,
     /// Lets models pass the lock one after the other, without the looking again that multiplies interleavings.
     #[cfg(punctual_loom)]
     gate: loom::sync::Mutex<()>,
@@ -102,8 +110,6 @@ impl Traits {
 
 /// What only some tasks have.
 struct Extra {
-    /// Written under the lock.
-    key: AtomicU64,
     /// The place of the task in the order, as planned: `UNKNOWN`, or the number, and the deadline. Written under the
     /// pool's lock, or before the task is queued; and under the lock of the task.
     number: AtomicU64,
@@ -206,23 +212,26 @@ impl Header {
     /// For a task that begins with `refs` references.
     #[inline]
     pub(super) fn new(traits: Traits, refs: u32, kind: &'static Kind) -> Self {
-        let link = if traits.is_plain() { odd(TaskKey::NONE) } else { Extra::link_of(traits) };
-        Self::with_link(link, refs, kind)
+        let extra = if traits.is_plain() { ptr::null_mut() } else { Extra::of(traits) };
+        Self::with_extra(extra, refs, kind)
     }
 
     /// For a task without traits.
     #[inline]
     pub(super) fn plain(refs: u32, kind: &'static Kind) -> Self {
-        Self::with_link(odd(TaskKey::NONE), refs, kind)
+        Self::with_extra(ptr::null_mut(), refs, kind)
     }
 
     #[inline]
-    fn with_link(link: u64, refs: u32, kind: &'static Kind) -> Self {
+    fn with_extra(extra: *mut Extra, refs: u32, kind: &'static Kind) -> Self {
         Self {
             kind,
             count: Count::new(refs),
             word: AtomicU32::new(0),
-            link: AtomicU64::new(link),
+            extra: AtomicPtr::new(extra),
+            key: AtomicU64::new(TaskKey::NONE.to_bits()),
+            deadline: AtomicU64::new(0),
+            number: AtomicU64::new(UNKNOWN),
             #[cfg(punctual_loom)]
             gate: loom::sync::Mutex::new(()),
         }
@@ -334,24 +343,35 @@ impl Header {
         self.series().is_some_and(|series| series.has_no_place())
     }
 
-    /// The place of the task in the order, as planned: of its next run, or the last. `None` for a plain task that has
-    /// never been told: there it is that of the queue, and does not change.
-    pub(crate) fn turn(&self) -> Option<Turn> {
+    /// The place of the task in the order, as planned: of its next run, or the last.
+    pub(crate) fn turn(&self) -> Turn {
+        self.planned().unwrap_or_else(|| self.place())
+    }
+
+    /// The same, of a task that has been told; for others it is where they are queued.
+    pub(crate) fn planned(&self) -> Option<Turn> {
         // Relaxed: published by the pool's lock. A number is written once, after the first deadline.
-        let extra = self.extra_at(self.link.load(Ordering::Acquire))?;
+        let extra = self.extra()?;
         let number = extra.number.load(Ordering::Acquire);
         let deadline = Tick::from_nanos(extra.deadline.load(Ordering::Relaxed));
         (number != UNKNOWN).then_some(Turn { deadline, id: TaskId(number) })
     }
 
-    /// As planned. For tasks that have been told.
-    pub(crate) fn deadline(&self) -> Tick {
-        self.turn().unwrap_or(Turn::NONE).deadline
+    /// Where the queue has it, or had it last.
+    #[inline]
+    pub(crate) fn place(&self) -> Turn {
+        // Relaxed: see the top of the file.
+        let deadline = Tick::from_nanos(self.deadline.load(Ordering::Relaxed));
+        Turn { deadline, id: TaskId(self.number.load(Ordering::Relaxed)) }
     }
 
-    /// For tasks that have been told.
+    /// As planned.
+    pub(crate) fn deadline(&self) -> Tick {
+        self.turn().deadline
+    }
+
     pub(crate) fn id(&self) -> TaskId {
-        self.turn().unwrap_or(Turn::NONE).id
+        self.turn().id
     }
 
     pub(crate) fn is_paused(&self) -> bool {
@@ -379,18 +399,14 @@ impl Header {
     }
 
     pub(crate) fn key(&self) -> TaskKey {
-        let link = self.link.load(Ordering::Acquire);
-        match self.extra_at(link) {
-            Some(extra) => key(extra.key.load(Ordering::Relaxed)),
-            None => key(link),
-        }
+        // Acquire: pairs with the Release in `set_key`.
+        TaskKey::from_bits(self.key.load(Ordering::Acquire))
     }
 
     /// The key of a task that nothing sets apart, and that has never been steered.
     #[inline]
     pub(crate) fn plain_key(&self) -> Option<TaskKey> {
-        let link = self.link.load(Ordering::Acquire);
-        (link & 1 == 1).then(|| key(link))
+        self.extra().is_none().then(|| self.key())
     }
 
     /// Whether it was cancelled, and has nothing of anybody's any more.
@@ -405,52 +421,63 @@ impl Header {
 
     #[inline]
     fn special(&self) -> Option<&Special> {
-        self.extra_at(self.link.load(Ordering::Acquire))?.special.as_ref()
+        self.extra()?.special.as_ref()
     }
 
     #[inline]
-    fn extra_at(&self, link: u64) -> Option<&Extra> {
-        if link & 1 == 1 {
-            return None;
+    fn extra(&self) -> Option<&Extra> {
+        // Acquire: pairs with the Release in `extra_of_own`.
+        let extra = self.extra.load(Ordering::Acquire);
+        // SAFETY: it is null, or came from a box (`Extra::new`), and by 2 lives as long as `self`; no `&mut` to it is ever made.
+        unsafe { extra.as_ref() }
+    }
+
+    // ---- where it is queued
+
+    /// The place that it is about to be queued in.
+    #[inline]
+    pub(crate) fn set_place(&self, place: Turn) {
+        // Relaxed: see the top of the file.
+        self.deadline.store(place.deadline.as_nanos(), Ordering::Relaxed);
+        self.number.store(place.id.number(), Ordering::Relaxed);
+    }
+
+    /// The same, of a task that nobody has queued.
+    pub(crate) fn set_first_place(&self, place: Turn) {
+        if self.number.load(Ordering::Relaxed) == UNKNOWN {
+            self.set_place(place);
         }
-        // SAFETY: an even link is the address of an `Extra` from a box (`Extra::link`), exposed there, which by 2
-        // lives as long as `self`; no `&mut` to it is ever made.
-        Some(unsafe { &*std::ptr::with_exposed_provenance::<Extra>(link as usize) })
+    }
+
+    /// The task has entered the queue, for a run that is planned for then. To be called under the pool's lock. Whoever cancels
+    /// it and does not see the key looks for it under that lock, or sees to it that it is not queued again.
+    #[inline]
+    pub(crate) fn set_queued(&self, key: TaskKey, planned: Tick) {
+        // Release: whoever cancels the task by this key does so after it was queued.
+        self.key.store(key.to_bits(), Ordering::Release);
+        if let Some(extra) = self.extra() {
+            let guard = self.lock();
+            extra.deadline.store(planned.as_nanos(), Ordering::Relaxed);
+            drop(guard);
+        }
     }
 
     // ---- what is written under the lock
 
-    /// The task has entered the queue. To be called under the pool's lock, by whoever has the queue's reference.
-    #[inline]
-    pub(crate) fn set_queued(&self, key: TaskKey, planned: Tick) {
-        // Where that is the only one there is nobody to lock out.
-        let guard = if self.count.is_one() { None } else { Some(self.lock()) };
-        match self.extra_at(self.link.load(Ordering::Relaxed)) {
-            None => self.link.store(odd(key), Ordering::Release),
-            Some(extra) => {
-                extra.key.store(odd(key), Ordering::Relaxed);
-                extra.deadline.store(planned.as_nanos(), Ordering::Relaxed);
-            }
-        }
-        drop(guard);
-    }
-
-    /// The task has entered the queue again, for what it was queued before. As above.
+    /// The task has entered the queue again, as it was. Whoever cancels it sees this key, or is seen by whoever asks after this.
     pub(crate) fn set_key(&self, key: TaskKey) {
         let guard = self.lock();
-        match self.extra_at(self.link.load(Ordering::Relaxed)) {
-            None => self.link.store(odd(key), Ordering::Release),
-            Some(extra) => extra.key.store(odd(key), Ordering::Relaxed),
-        }
+        self.key.store(key.to_bits(), Ordering::Release);
         drop(guard);
     }
 
-    /// Tells the task its place in the order, unless it knows: it may be moved from there.
-    pub(crate) fn learn(&self, turn: Turn) {
+    /// Tells the task that its place in the order is what is planned, unless it knows: it may be moved from there.
+    pub(crate) fn learn(&self) {
         let mut guard = self.lock();
+        let place = self.place();
         let extra = guard.extra_of_own();
         if extra.number.load(Ordering::Relaxed) == UNKNOWN {
-            extra.set_turn(turn);
+            extra.set_turn(place);
         }
     }
 
@@ -562,30 +589,28 @@ impl Header {
 
 impl Drop for Header {
     fn drop(&mut self) {
-        let link = self.link.load(Ordering::Relaxed);
-        if link & 1 == 0 {
-            // SAFETY: it came from `Extra::link`, and by 2 nobody can look at it any more.
-            drop(unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<Extra>(link as usize)) });
+        let extra = self.extra.load(Ordering::Relaxed);
+        if !extra.is_null() {
+            // SAFETY: it came from `Extra::new`, and by 2 nobody can look at it any more.
+            drop(unsafe { Box::from_raw(extra) });
         }
     }
 }
 
 impl Extra {
     #[cold]
-    fn link_of(traits: Traits) -> u64 {
-        Self::link(odd(TaskKey::NONE), Some(Special { traits, runs: AtomicU64::new(0) }))
+    fn of(traits: Traits) -> *mut Self {
+        Self::new(Some(Special { traits, runs: AtomicU64::new(0) }))
     }
 
-    /// A new one, for a task that is queued under the key in `odd`, as a link.
-    fn link(odd: u64, special: Option<Special>) -> u64 {
-        let extra = Self {
-            key: AtomicU64::new(odd),
+    /// A new one, in a box.
+    fn new(special: Option<Special>) -> *mut Self {
+        Box::into_raw(Box::new(Self {
             number: AtomicU64::new(UNKNOWN),
             deadline: AtomicU64::new(0),
             special,
             links: UnsafeCell::new(Links::default()),
-        };
-        Box::into_raw(Box::new(extra)).expose_provenance() as u64
+        }))
     }
 }
 
@@ -596,19 +621,6 @@ impl Extra {
         self.number.store(turn.id.number(), Ordering::Release);
     }
 }
-
-/// A key as a link: the slot above, the generation below, which has 31 bits, so nothing is lost.
-#[inline]
-fn odd(key: TaskKey) -> u64 {
-    let bits = key.to_bits();
-    bits & !LOWER | (bits << 1 | 1) & LOWER
-}
-
-fn key(odd: u64) -> TaskKey {
-    TaskKey::from_bits(odd & !LOWER | (odd & LOWER) >> 1)
-}
-
-const LOWER: u64 = u32::MAX as u64;
 
 /// The lock of one task, held.
 pub(super) struct Guard<'a> {
@@ -632,7 +644,7 @@ impl Guard<'_> {
     #[inline]
     pub(super) fn is_bare(&self) -> bool {
         // Relaxed: written under the lock.
-        self.header.link.load(Ordering::Relaxed) & 1 == 1
+        self.header.extra.load(Ordering::Relaxed).is_null()
     }
 
     pub(super) fn count_run(&mut self) {
@@ -648,7 +660,7 @@ impl Guard<'_> {
 
     /// Whoever has to do with the task, if anybody has had.
     pub(super) fn links<R>(&mut self, look: impl FnOnce(&mut Links) -> R) -> Option<R> {
-        let extra = self.header.extra_at(self.header.link.load(Ordering::Relaxed))?;
+        let extra = self.header.extra()?;
         // SAFETY: by 1 the links are the lock's, which is held and borrowed mutably.
         Some(extra.links.with_mut(|links| look(unsafe { &mut *links })))
     }
@@ -661,12 +673,11 @@ impl Guard<'_> {
 
     /// The extra, made now if there was none.
     fn extra_of_own(&mut self) -> &Extra {
-        let link = self.header.link.load(Ordering::Relaxed);
-        if link & 1 == 1 {
-            // Release: whoever follows the link finds the extra finished.
-            self.header.link.store(Extra::link(link, None), Ordering::Release);
+        if self.is_bare() {
+            // Release: whoever follows it finds the extra finished.
+            self.header.extra.store(Extra::new(None), Ordering::Release);
         }
-        self.header.extra_at(self.header.link.load(Ordering::Relaxed)).expect("it has just been made")
+        self.header.extra().expect("it has just been made")
     }
 }
 

@@ -11,8 +11,8 @@ use super::chunk::ChunkRef;
 use super::shelf::Shelf;
 use crate::sync::Mutex;
 
-/// From the smallest task to one with five words of captures.
-const SIZES: [usize; 6] = [24, 32, 40, 48, 56, 64];
+/// From the smallest task, which is a line of the cache by itself, to one with seven words of captures.
+const SIZES: [usize; 6] = [64, 72, 80, 88, 96, 104];
 
 static DEPOTS: LazyLock<[Mutex<Depot<ChunkRef>>; SIZES.len()]> =
     LazyLock::new(|| std::array::from_fn(|_| Mutex::new(Depot::new())));
@@ -219,7 +219,7 @@ mod tests {
                 assert_eq!(class(Layout::from_size_align(size, 8).unwrap()), Some(number as u8));
             }
         }
-        for (size, align) in [(0, 8), (16, 8), (65, 8), (48, 16), (1 << 20, 8)] {
+        for (size, align) in [(0, 8), (56, 8), (105, 8), (64, 16), (1 << 20, 8)] {
             assert_eq!(
                 class(Layout::from_size_align(size, align).unwrap()),
                 None,
