@@ -13,9 +13,9 @@ use punctual_engine::Tick;
 
 use crate::error::{Abandoned, TaskError, WaitError};
 use crate::failure::FailedRun;
-use crate::pool::{Steered, Tether};
+use crate::pool::{Pool, Steered};
 use crate::remote::TaskRemote;
-use crate::task::{Task, TaskId, TaskState, TaskView, Turn, TypedRef, join, wait_for};
+use crate::task::{Grip, Task, TaskId, TaskState, TaskView, Turn, TypedRef, join, wait_for};
 use crate::unrun::UnrunTask;
 use crate::when::When;
 
@@ -39,18 +39,20 @@ use crate::when::When;
 /// `ScheduledFuture`. `get` is [`join`](Self::join), `cancel(false)` is [`cancel`](Self::cancel), `cancel(true)`
 /// is [`interrupt`](Self::interrupt). It is also a Rust [`Future`], under any runtime or none.
 pub struct TaskHandle<T> {
-    task: TypedRef<T>,
-    pool: Arc<Tether>,
+    task: Grip<T>,
 }
 
 // Users have a million of them.
-const _: () = assert!(size_of::<TaskHandle<String>>() == 2 * size_of::<usize>());
+const _: () = assert!(size_of::<TaskHandle<String>>() == size_of::<usize>());
 
 impl<T> TaskHandle<T> {
-    /// `turn` is that of its first run.
-    pub(crate) fn new(task: TypedRef<T>, pool: &Arc<Tether>, turn: Turn) -> Self {
-        task.header().set_first_place(turn);
-        Self { task, pool: Arc::clone(pool) }
+    /// The handle of a task that has been submitted, or refused.
+    pub(crate) fn new(task: Grip<T>) -> Self {
+        Self { task }
+    }
+
+    fn pool(&self) -> &Arc<Pool> {
+        self.task.tether()
     }
 
     pub(crate) fn task(&self) -> &dyn Task {
@@ -63,7 +65,7 @@ impl<T> TaskHandle<T> {
 
     /// A second grip on the same task; the value still goes to one of them only.
     pub(crate) fn another(&self) -> Self {
-        Self { task: self.task.clone(), pool: Arc::clone(&self.pool) }
+        Self { task: self.task.clone() }
     }
 
     /// Its place in the order, as planned now.
@@ -80,13 +82,6 @@ impl<T> TaskHandle<T> {
     fn steered(&self) -> &dyn Task {
         self.tell_turn();
         self.task()
-    }
-
-    /// Ends the task with `outcome`, unless it is over, and asks a body that runs to stop.
-    pub(crate) fn complete(&self, outcome: Result<T, TaskError>) {
-        if self.pool.complete(&*self.task, outcome) {
-            self.task.interrupt();
-        }
     }
 
     // ---- looking
@@ -130,7 +125,7 @@ impl<T> TaskHandle<T> {
     /// Whether the task is in its executor's queue.
     #[must_use]
     pub fn is_queued(&self) -> bool {
-        self.pool.core.lock().queue.contains(self.task.header().key())
+        self.pool().core.lock().queue.contains(self.task.header().key())
     }
 
     /// How many runs have begun.
@@ -143,13 +138,13 @@ impl<T> TaskHandle<T> {
     /// [future](crate::Scheduler::spawn) that waits to be woken it is [`Tick::MAX`].
     #[must_use]
     pub fn deadline(&self) -> Tick {
-        self.pool.planned(self.task.header(), self.turn())
+        self.pool().planned(self.task.header(), self.turn())
     }
 
     /// How long until the [`deadline`](Self::deadline), or since.
     #[must_use]
     pub fn remaining(&self) -> Remaining {
-        Remaining::between(self.pool.clock.now(), self.deadline())
+        Remaining::between(self.pool().clock.now(), self.deadline())
     }
 
     /// Why the task has no value, if it is over and has none. May be asked any number of times.
@@ -161,14 +156,14 @@ impl<T> TaskHandle<T> {
     /// All that can be seen of the task, at this instant.
     #[must_use]
     pub fn info(&self) -> TaskView {
-        self.pool.view(self.task(), self.turn())
+        self.pool().view(self.task(), self.turn())
     }
 
     /// The last runs that failed, the newest last; at most 16. For a task without policies it is empty: see
     /// [`failure`](Self::failure).
     #[must_use]
     pub fn recent_failures(&self) -> Vec<FailedRun> {
-        self.pool.recent_failures(self.task())
+        self.pool().recent_failures(self.task())
     }
 
     /// The deadlines of the next `n` runs, as far as they are known beforehand; none while the task is paused.
@@ -186,13 +181,13 @@ impl<T> TaskHandle<T> {
     /// ```
     #[must_use]
     pub fn upcoming(&self, n: usize) -> Vec<Tick> {
-        self.pool.upcoming(self.steered(), n)
+        self.pool().upcoming(self.steered(), n)
     }
 
     /// As [`upcoming`](Self::upcoming), by the wall clock as it is now.
     #[must_use]
     pub fn upcoming_wall(&self, n: usize) -> Vec<SystemTime> {
-        self.pool.upcoming_wall(self.steered(), n)
+        self.pool().upcoming_wall(self.steered(), n)
     }
 
     // ---- waiting
@@ -208,7 +203,7 @@ impl<T> TaskHandle<T> {
     /// [`WaitError::Interrupted`] if the call was made inside a task which is interrupted;
     /// [`WaitError::WouldDeadlock`] if a task waits for itself.
     pub fn join(&self) -> Result<T, WaitError> {
-        join(&*self.task, Some(self.deadline()), &*self.pool.clock, None)
+        join(&**self.task, Some(self.deadline()), &*self.pool().clock, None)
     }
 
     /// As [`join`](Self::join), but waits at most `timeout`, on the executor's clock.
@@ -217,8 +212,8 @@ impl<T> TaskHandle<T> {
     /// As [`join`](Self::join), and [`WaitError::Timeout`] when the time is over: the task goes on, and the
     /// handle can be used again.
     pub fn join_timeout(&self, timeout: Duration) -> Result<T, WaitError> {
-        let until = self.pool.clock.now().after(timeout);
-        join(&*self.task, Some(self.deadline()), &*self.pool.clock, Some(until))
+        let until = self.pool().clock.now().after(timeout);
+        join(&**self.task, Some(self.deadline()), &*self.pool().clock, Some(until))
     }
 
     /// Takes the outcome if the task is over; never blocks.
@@ -240,11 +235,11 @@ impl<T> TaskHandle<T> {
     /// # Errors
     /// As [`wait`](Self::wait), and [`WaitError::Timeout`].
     pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.wait_until(Some(self.pool.clock.now().after(timeout)))
+        self.wait_until(Some(self.pool().clock.now().after(timeout)))
     }
 
     pub(crate) fn wait_until(&self, until: Option<Tick>) -> Result<(), WaitError> {
-        wait_for(self.task(), Some(self.deadline()), &*self.pool.clock, until)
+        wait_for(self.task(), Some(self.deadline()), &*self.pool().clock, until)
     }
 
     // ---- steering
@@ -267,13 +262,13 @@ impl<T> TaskHandle<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pause(&self) -> Steered {
-        self.pool.pause(self.steered())
+        self.pool().pause(self.steered())
     }
 
     /// Lets a [paused](Self::pause) task run again. What fell into the pause is left out: a task with a grid goes on
     /// with its next point, another runs when it was to run, or at once if that has passed.
     pub fn resume(&self) -> Steered {
-        self.pool.resume(self.steered())
+        self.pool().resume(self.steered())
     }
 
     /// Moves the next run to another time, and with it the grid of a fixed rate; a calendar is taken up again after
@@ -296,14 +291,14 @@ impl<T> TaskHandle<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reschedule(&self, when: impl Into<When>) -> Steered {
-        self.pool.reschedule(self.steered(), when.into())
+        self.pool().reschedule(self.steered(), when.into())
     }
 
     /// Has the task run as soon as a thread is free, besides the runs that are planned: the schedule does not move.
     /// A task that runs once does so now instead of later. One that is running runs once more straight after it; one
     /// that is paused runs, and stays paused. Where runs [overlap](crate::Overlap::Allow) it waits until there is a place.
     pub fn trigger_now(&self) -> Steered {
-        self.pool.trigger(self.steered())
+        self.pool().trigger(self.steered())
     }
 
     /// The same grip without the value, which can be given to others.
@@ -311,7 +306,7 @@ impl<T> TaskHandle<T> {
     pub fn remote(&self) -> TaskRemote {
         {
             self.task.header().learn();
-            TaskRemote::new(self.task.erase(), &self.pool)
+            TaskRemote::new(self.task.erase(), self.pool())
         }
     }
 
@@ -323,19 +318,19 @@ impl<T> TaskHandle<T> {
     /// returns. A body that runs goes on to its end, undisturbed; its value is dropped. Either way whoever
     /// waits for the task is released now.
     pub fn cancel(&self) -> bool {
-        self.pool.cancel(self.task())
+        self.pool().cancel(self.task())
     }
 
     /// [Cancels](Self::cancel) the task, and if its body runs asks it to stop: see
     /// [`TaskContext::is_interrupted`](crate::TaskContext::is_interrupted).
     pub fn interrupt(&self) -> bool {
-        self.pool.cancel_and_interrupt(self.task())
+        self.pool().cancel_and_interrupt(self.task())
     }
 
     /// Takes the task out of the queue, unrun; `None` if it is not there.
     pub fn remove(&self) -> Option<UnrunTask> {
-        let task = self.pool.remove(self.task())?;
-        Some(UnrunTask::new(task, self.turn(), &self.pool, Abandoned::Removed))
+        let task = self.pool().remove(self.task())?;
+        Some(UnrunTask::new(task, self.turn(), self.pool(), Abandoned::Removed))
     }
 
     /// Turns the handle into a guard that cancels the task when it is dropped.

@@ -25,10 +25,10 @@ use crate::error::{Interrupted, Panic, RejectReason, Rejected, TaskError};
 use crate::handle::{CancelOnDrop, TaskHandle};
 use crate::observe::{Observer, Place};
 use crate::policy::{OnCancel, OnDrop, Rejection};
-use crate::pool::{Parts, Pool, Sizes, Tether};
+use crate::pool::{Parts, Pool, Sizes};
 use crate::scheduler::Scheduler;
 use crate::sync::Mutex;
-use crate::task::{Body, LargeOnce, Once, Task, Turn, allocate_plain, is_large};
+use crate::task::{Body, LargeOnce, Once, Task, TypedRef, allocate_plain, is_large};
 use crate::unobserved::UnobservedFailure;
 use crate::when::When;
 
@@ -166,7 +166,7 @@ pub(crate) fn submit<F, T>(
     scheduler: &Scheduler,
     timeout: Duration,
     work: F,
-    expire: impl FnOnce(&TaskHandle<T>) + Send + 'static,
+    expire: impl FnOnce(&Overdue<T>) + Send + 'static,
 ) -> Result<TaskHandle<T>, Rejected<F>>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -183,7 +183,7 @@ fn submit_body<T, B>(
     scheduler: &Scheduler,
     timeout: Duration,
     body: B,
-    expire: impl FnOnce(&TaskHandle<T>) + Send + 'static,
+    expire: impl FnOnce(&Overdue<T>) + Send + 'static,
 ) -> Result<TaskHandle<T>, Rejected<B>>
 where
     T: Send + 'static,
@@ -196,7 +196,7 @@ where
         let (owner, work) = (Arc::downgrade(pool), cell.typed());
         let limit = limits.schedule(timeout, move || {
             if let Some(pool) = owner.upgrade() {
-                expire(&TaskHandle::new(work, &Tether::new(pool), Turn::NONE));
+                expire(&Overdue { work, pool });
             }
         });
         match limit {
@@ -218,9 +218,26 @@ where
     Ok(handle)
 }
 
-/// Ends work whose time is over with what `fallback` returns, or with its panic: it does not go on without a limit.
-pub(crate) fn replace<T>(work: &TaskHandle<T>, fallback: impl FnOnce() -> T) {
-    if !work.is_done() {
-        work.complete(crate::unwind::catch(fallback).map_err(TaskError::Panicked));
+/// Work whose time is over.
+pub(crate) struct Overdue<T> {
+    work: TypedRef<T>,
+    pool: Arc<Pool>,
+}
+
+impl<T> Overdue<T> {
+    /// Ends it, if it has not ended, and asks its body to stop.
+    pub(crate) fn interrupt(&self) {
+        self.pool.cancel_and_interrupt(self.work.as_task());
+    }
+
+    /// Ends it with what `fallback` returns, or with its panic: it does not go on without a limit.
+    pub(crate) fn replace(&self, fallback: impl FnOnce() -> T) {
+        if self.work.header().state().is_done() {
+            return;
+        }
+        let outcome = crate::unwind::catch(fallback).map_err(TaskError::Panicked);
+        if self.pool.complete(&*self.work, outcome) {
+            self.work.interrupt();
+        }
     }
 }

@@ -124,7 +124,7 @@ impl Sleep {
         let (cell, task) = allocate_plain(Once(|| ()));
         let mut offer = Offer { deadline: self.deadline, now, id: None };
         match self.pool.submit(task, &mut offer) {
-            Ok(()) => Stage::Set(Armed(TaskHandle::new(cell.into_typed(), &self.pool, offer.turn()))),
+            Ok(()) => Stage::Set(Armed(TaskHandle::new(cell.into_grip(&self.pool)))),
             Err((_, reason)) => {
                 self.pool.count_rejected();
                 Stage::Over(Err(TimerError::Rejected(reason)))

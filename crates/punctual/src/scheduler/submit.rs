@@ -211,7 +211,7 @@ impl Scheduler {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        timeout::submit(self, timeout, task, move |work| timeout::replace(work, fallback))
+        timeout::submit(self, timeout, task, move |work| work.replace(fallback))
     }
 
     pub(crate) fn once<F, T>(
@@ -255,7 +255,8 @@ impl Scheduler {
         let (cell, _) = allocate_plain(Once(task));
         let id = pool.core.lock().next_id();
         pool.end(&*cell, TaskError::Cancelled);
-        TaskHandle::new(cell.into_typed(), self.tether(), Turn { deadline: Tick::ZERO, id })
+        cell.header().set_place(Turn { deadline: Tick::ZERO, id });
+        TaskHandle::new(cell.into_grip(self.tether()))
     }
 
     pub(crate) fn enter_once<F, T>(
@@ -331,11 +332,12 @@ impl Scheduler {
         }
         if let Err((task, reason)) = pool.submit(task, &mut offer) {
             self.refuse(&cell, task, &mut offer, reason)?;
+            cell.header().set_place_if_unknown(offer.turn());
         }
         if is_special {
             self.look_after(&*cell);
         }
-        Ok(TaskHandle::new(cell.into_typed(), self.tether(), offer.turn()))
+        Ok(TaskHandle::new(cell.into_grip(self.tether())))
     }
 
     /// Tells a task that is more than plain who it is, and the pool of it, before it is queued.

@@ -59,6 +59,12 @@ impl<W: Word> Count<W> {
         self.0.load(Ordering::Acquire) == 1
     }
 
+    /// Whether there are two.
+    pub(super) fn is_two(&self) -> bool {
+        // Acquire: as above.
+        self.0.load(Ordering::Acquire) == 2
+    }
+
     /// Gives one up; says whether it was the last, and then what it referred to is the caller's to free.
     #[must_use]
     pub(super) fn release(&self) -> bool {

@@ -22,6 +22,11 @@
 //! what it was submitted for; after that an [`Extra`] has what is planned, and the place is where the queue has it meanwhile:
 //! at the end of time if it is paused.
 //!
+//! # The seat
+//! An odd seat is the number, an even one the address of the [`Extra`], which then has the number. It becomes even once, under
+//! the lock of the task. So that a number is never written over an address, it is changed by a compare-and-swap, or by whoever
+//! has the task for itself, or not at all where it is the same.
+//!
 //! # Invariants
 //! 1. `phase`, `extra.links` and the payload of the cell are touched by the holder of the lock only, but for a phase
 //!    that is only looked at. Whoever has the one and last reference needs no lock.
@@ -38,6 +43,7 @@ use super::count::Count;
 use crate::decorate::Decoration;
 use crate::future::Wakes;
 use crate::policy::Priority;
+use crate::pool::Tether;
 use crate::series::Series;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Backoff, UnsafeCell};
@@ -52,13 +58,13 @@ pub(crate) struct Header {
     kind: &'static Kind,
     pub(super) count: Count,
     word: AtomicU32,
-    /// The [`Extra`], or null. Written once, under the lock.
-    extra: AtomicPtr<Extra>,
     /// [`TaskKey::NONE`] before it is queued for the first time.
     key: AtomicU64,
+    /// See above.
+    seat: AtomicU64,
     deadline: AtomicU64,
-    /// `UNKNOWN` before it has one.
-    number: AtomicU64,
+    /// What keeps the pool there for those who have a [`Grip`](super::Grip); null if nobody ever had.
+    pub(super) tether: AtomicPtr<Tether>,
     /// Lets models pass the lock one after the other, without the looking again that multiplies interleavings.
     #[cfg(punctual_loom)]
     gate: loom::sync::Mutex<()>,
@@ -110,6 +116,8 @@ impl Traits {
 
 /// What only some tasks have.
 struct Extra {
+    /// Under which the queue has it, or `UNKNOWN`.
+    queued: AtomicU64,
     /// The place of the task in the order, as planned: `UNKNOWN`, or the number, and the deadline. Written under the
     /// pool's lock, or before the task is queued; and under the lock of the task.
     number: AtomicU64,
@@ -212,26 +220,26 @@ impl Header {
     /// For a task that begins with `refs` references.
     #[inline]
     pub(super) fn new(traits: Traits, refs: u32, kind: &'static Kind) -> Self {
-        let extra = if traits.is_plain() { ptr::null_mut() } else { Extra::of(traits) };
-        Self::with_extra(extra, refs, kind)
+        let seat = if traits.is_plain() { seat(UNKNOWN) } else { Extra::of(traits) };
+        Self::with_seat(seat, refs, kind)
     }
 
     /// For a task without traits.
     #[inline]
     pub(super) fn plain(refs: u32, kind: &'static Kind) -> Self {
-        Self::with_extra(ptr::null_mut(), refs, kind)
+        Self::with_seat(seat(UNKNOWN), refs, kind)
     }
 
     #[inline]
-    fn with_extra(extra: *mut Extra, refs: u32, kind: &'static Kind) -> Self {
+    fn with_seat(seat: u64, refs: u32, kind: &'static Kind) -> Self {
         Self {
             kind,
             count: Count::new(refs),
             word: AtomicU32::new(0),
-            extra: AtomicPtr::new(extra),
             key: AtomicU64::new(TaskKey::NONE.to_bits()),
+            seat: AtomicU64::new(seat),
             deadline: AtomicU64::new(0),
-            number: AtomicU64::new(UNKNOWN),
+            tether: AtomicPtr::new(ptr::null_mut()),
             #[cfg(punctual_loom)]
             gate: loom::sync::Mutex::new(()),
         }
@@ -362,7 +370,12 @@ impl Header {
     pub(crate) fn place(&self) -> Turn {
         // Relaxed: see the top of the file.
         let deadline = Tick::from_nanos(self.deadline.load(Ordering::Relaxed));
-        Turn { deadline, id: TaskId(self.number.load(Ordering::Relaxed)) }
+        let seat = self.seat.load(Ordering::Acquire);
+        let number = match self.extra_in(seat) {
+            None => number(seat),
+            Some(extra) => extra.queued.load(Ordering::Relaxed),
+        };
+        Turn { deadline, id: TaskId(number) }
     }
 
     /// As planned.
@@ -427,9 +440,18 @@ impl Header {
     #[inline]
     fn extra(&self) -> Option<&Extra> {
         // Acquire: pairs with the Release in `extra_of_own`.
-        let extra = self.extra.load(Ordering::Acquire);
-        // SAFETY: it is null, or came from a box (`Extra::new`), and by 2 lives as long as `self`; no `&mut` to it is ever made.
-        unsafe { extra.as_ref() }
+        self.extra_in(self.seat.load(Ordering::Acquire))
+    }
+
+    /// The extra to which this seat leads.
+    #[inline]
+    fn extra_in(&self, seat: u64) -> Option<&Extra> {
+        if is_number(seat) {
+            return None;
+        }
+        // SAFETY: an even seat is the address of an `Extra` from a box (`Extra::make`), exposed there, which by 2 lives as long
+        // as `self`; no `&mut` to it is ever made.
+        Some(unsafe { &*ptr::with_exposed_provenance::<Extra>(seat as usize) })
     }
 
     // ---- where it is queued
@@ -439,12 +461,33 @@ impl Header {
     pub(crate) fn set_place(&self, place: Turn) {
         // Relaxed: see the top of the file.
         self.deadline.store(place.deadline.as_nanos(), Ordering::Relaxed);
-        self.number.store(place.id.number(), Ordering::Relaxed);
+        let (was, new) = (self.seat.load(Ordering::Acquire), seat(place.id.number()));
+        if was != new {
+            self.renumber(was, new);
+        }
     }
 
-    /// The same, of a task that nobody has queued.
-    pub(crate) fn set_first_place(&self, place: Turn) {
-        if self.number.load(Ordering::Relaxed) == UNKNOWN {
+    #[inline]
+    fn renumber(&self, mut was: u64, new: u64) {
+        if is_number(was) && self.count.is_two() {
+            // Whoever makes a task, and has it queued: both references are with the caller. Relaxed: as above.
+            return self.seat.store(new, Ordering::Relaxed);
+        }
+        while is_number(was) {
+            // Acquire: the extra that may be there instead is finished.
+            match self.seat.compare_exchange(was, new, Ordering::Relaxed, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => was = now,
+            }
+        }
+        if let Some(extra) = self.extra_in(was) {
+            extra.queued.store(number(new), Ordering::Relaxed);
+        }
+    }
+
+    /// The place of a task that nobody has queued, and nobody will.
+    pub(crate) fn set_place_if_unknown(&self, place: Turn) {
+        if self.place().id == Turn::NONE.id {
             self.set_place(place);
         }
     }
@@ -589,28 +632,30 @@ impl Header {
 
 impl Drop for Header {
     fn drop(&mut self) {
-        let extra = self.extra.load(Ordering::Relaxed);
-        if !extra.is_null() {
-            // SAFETY: it came from `Extra::new`, and by 2 nobody can look at it any more.
-            drop(unsafe { Box::from_raw(extra) });
+        let seat = self.seat.load(Ordering::Relaxed);
+        if !is_number(seat) {
+            // SAFETY: it came from `Extra::make`, and by 2 nobody can look at it any more.
+            drop(unsafe { Box::from_raw(ptr::with_exposed_provenance_mut::<Extra>(seat as usize)) });
         }
     }
 }
 
 impl Extra {
     #[cold]
-    fn of(traits: Traits) -> *mut Self {
-        Self::new(Some(Special { traits, runs: AtomicU64::new(0) }))
+    fn of(traits: Traits) -> u64 {
+        Self::make(Some(Special { traits, runs: AtomicU64::new(0) }), UNKNOWN)
     }
 
-    /// A new one, in a box.
-    fn new(special: Option<Special>) -> *mut Self {
-        Box::into_raw(Box::new(Self {
+    /// A new one, in a box, as a seat.
+    fn make(special: Option<Special>, queued: u64) -> u64 {
+        let extra = Box::new(Self {
+            queued: AtomicU64::new(queued),
             number: AtomicU64::new(UNKNOWN),
             deadline: AtomicU64::new(0),
             special,
             links: UnsafeCell::new(Links::default()),
-        }))
+        });
+        Box::into_raw(extra).expose_provenance() as u64
     }
 }
 
@@ -620,6 +665,22 @@ impl Extra {
         // Release: whoever sees the number for the first time sees the deadline, too.
         self.number.store(turn.id.number(), Ordering::Release);
     }
+}
+
+/// A number as a seat. It loses a bit that no number has, but for `UNKNOWN`, which comes back as it was.
+#[inline]
+const fn seat(number: u64) -> u64 {
+    number << 1 | 1
+}
+
+#[inline]
+const fn is_number(seat: u64) -> bool {
+    seat & 1 == 1
+}
+
+#[inline]
+const fn number(seat: u64) -> u64 {
+    (seat as i64 >> 1) as u64
 }
 
 /// The lock of one task, held.
@@ -644,7 +705,7 @@ impl Guard<'_> {
     #[inline]
     pub(super) fn is_bare(&self) -> bool {
         // Relaxed: written under the lock.
-        self.header.extra.load(Ordering::Relaxed).is_null()
+        is_number(self.header.seat.load(Ordering::Relaxed))
     }
 
     pub(super) fn count_run(&mut self) {
@@ -673,9 +734,17 @@ impl Guard<'_> {
 
     /// The extra, made now if there was none.
     fn extra_of_own(&mut self) -> &Extra {
-        if self.is_bare() {
-            // Release: whoever follows it finds the extra finished.
-            self.header.extra.store(Extra::new(None), Ordering::Release);
+        let mut was = self.header.seat.load(Ordering::Acquire);
+        if is_number(was) {
+            let new = Extra::make(None, number(was));
+            // Release: whoever follows it finds the extra finished. By the lock nobody else makes one meanwhile.
+            while let Err(now) =
+                self.header.seat.compare_exchange(was, new, Ordering::Release, Ordering::Acquire)
+            {
+                // It was given another number while the extra was made.
+                self.header.extra_in(new).expect("an address").queued.store(number(now), Ordering::Relaxed);
+                was = now;
+            }
         }
         self.header.extra().expect("it has just been made")
     }
@@ -695,8 +764,11 @@ mod loom_lock {
     use loom::cell::UnsafeCell;
     use loom::thread;
 
+    use punctual_engine::Tick;
+
     use super::{Header, Kind, Traits};
     use crate::loom_support::explore;
+    use crate::task::{TaskId, Turn};
 
     static NOBODY: Kind = Kind {
         erase: |_: NonNull<Header>| unreachable!("there is no task"),
@@ -717,6 +789,23 @@ mod loom_lock {
         // SAFETY: it is what the lock guards, and loom tells of a race.
         shared.guarded.with_mut(|guarded| unsafe { *guarded += 1 });
         shared.header.unlock_word(word);
+    }
+
+    /// One thread comes to have to do with the task while another gives it a place: both are there in the end.
+    #[test]
+    fn a_number_is_never_written_over_an_extra() {
+        explore(4, || {
+            let header = Arc::new(Header::new(Traits::default(), 3, &NOBODY));
+            let other = {
+                let header = Arc::clone(&header);
+                thread::spawn(move || header.lock().links_of_own(|_| ()))
+            };
+            let place = Turn { deadline: Tick::from_nanos(5), id: TaskId(7) };
+            header.set_place(place);
+            other.join().unwrap();
+            assert!(header.extra().is_some() && header.plain_key().is_none());
+            assert_eq!(header.place(), place);
+        });
     }
 
     #[test]

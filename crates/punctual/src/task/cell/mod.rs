@@ -53,7 +53,7 @@ use crate::unwind;
 
 use header::{Guard, Phase};
 pub(crate) use header::{Header, Traits};
-pub(crate) use refs::{Half, Owner, TaskRef, TypedRef, allocate, allocate_plain};
+pub(crate) use refs::{Grip, Half, Owner, TaskRef, TypedRef, allocate, allocate_plain};
 
 /// What a task does when it is run.
 pub(crate) trait Body<T>: Send + Sized {
