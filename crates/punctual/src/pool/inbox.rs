@@ -47,10 +47,9 @@
 //! 5. A task that has never been in the queue has no key; whoever wants it out of the queue empties the inbox first.
 //! 6. A key in `withdrawn` is that of a plain task that is cancelled, or it is stale because a worker has taken the task, which
 //!    finds out. Such a task has nothing of a user's any more, so it may be dropped under the lock.
-//! 7. Keys are left only where nobody waits for the queue to run empty ([`Core::may_withdraw`]); what that depends on
-//!    changes like what the gate depends on. And only of tasks so far away that the queue takes several of them in one
-//!    step, as far as was known when the inbox was last emptied; where threads would meet at the pool's lock, because several
-//!    lanes are in use, of any, as long as few are left over.
+//! 7. Keys are left only where nobody waits for the queue to run empty ([`Core::may_withdraw`]), and while few are left over; what
+//!    that depends on changes like what the gate depends on. A worker that is about to wait sees to them first. (Should it
+//!    leave some over, it may wait for a task that is cancelled, and look once more than it need.)
 //!
 //! # Protocol
 //! - *Submission:* take the lane; if there is room and the gate allows it, number the task and leave it. Otherwise let
@@ -93,7 +92,7 @@
 //! to the other processor, an insert among 100,000 went from 158 to 281 ns. *Fetching the blocks and the letters that are
 //! written next into the cache:* nothing to be gained beside the crowds.
 //! *A list without a lock:* the number, the gate and the entry would have to change in one step all the same. *Letting a submission try the pool's lock first:* the lock would go on travelling between the
-//! producers and the workers, and that is what costs. *Keys of all tasks:* a cancel of what is due soon takes a step of the queue's upkeep.
+//! producers and the workers, and that is what costs.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut, Range};
@@ -369,8 +368,7 @@ impl Guarded {
         // It has just been cancelled: if nobody has moved it up to now, nobody will.
         let Some(key) = task.plain_key() else { return Withdrawn::Refused };
         let (lane, mut tray) = self.own();
-        let near_too = self.inbox.0.lanes().len() > 1;
-        let withdrawn = lane.withdraw(&mut tray, task, key, near_too);
+        let withdrawn = lane.withdraw(&mut tray, task, key);
         drop(tray);
         if let Withdrawn::Enough { in_any_case } = withdrawn {
             let core = if in_any_case { Some(self.core.lock()) } else { self.core.try_lock() };

@@ -48,8 +48,8 @@ pub(super) struct Tray {
     withdrawn: Vec<TaskKey>,
     /// How many were cancelled since the lane was emptied.
     cancelled: u64,
-    /// From which deadline on a key may be left; [`Tick::MAX`] where none may.
-    withdraw_from: Tick,
+    /// Whether keys may be left.
+    takes_keys: bool,
     /// Whether few keys are left over from before, so that the pool may be given some that it may leave over.
     spare: bool,
     /// The thread that used it last.
@@ -84,7 +84,7 @@ impl Lane {
             gate: None,
             withdrawn: Vec::new(),
             cancelled: 0,
-            withdraw_from: Tick::MAX,
+            takes_keys: false,
             spare: true,
             user: 0,
             next_number,
@@ -164,9 +164,9 @@ impl Lane {
     }
 
     /// Counts a task that was cancelled while it waited, and sees to it that it leaves the queue, without the pool's lock.
-    /// `key` is its own; `near_too` if that is to be left whatever its deadline.
-    pub(super) fn withdraw(&self, tray: &mut Tray, task: &Header, key: TaskKey, near_too: bool) -> Withdrawn {
-        if tray.withdraw_from == Tick::MAX {
+    /// `key` is its own.
+    pub(super) fn withdraw(&self, tray: &mut Tray, task: &Header, key: TaskKey) -> Withdrawn {
+        if !tray.takes_keys {
             return Withdrawn::Refused;
         }
         if key == TaskKey::NONE {
@@ -181,8 +181,7 @@ impl Lane {
             }
             return Withdrawn::Unsorted(letter.task);
         }
-        let may_stay = tray.spare && (near_too || task.place().deadline >= tray.withdraw_from);
-        if !may_stay || tray.withdrawn.len() >= KEYS {
+        if !tray.spare || tray.withdrawn.len() >= KEYS {
             return Withdrawn::Refused;
         }
         tray.withdrawn.push(key);
@@ -205,7 +204,7 @@ impl Tray {
     /// Sets what depends on the state of the pool.
     pub(super) fn set(&mut self, core: &Core) {
         self.gate = core.gate();
-        self.withdraw_from = if core.may_withdraw() { core.queue.calm_from() } else { Tick::MAX };
+        self.takes_keys = core.may_withdraw();
         self.spare = core.withdrawn.len() <= KEYS;
     }
 }
