@@ -55,7 +55,8 @@ where
     T: Send + 'static,
     B: Body<T> + 'static,
 {
-    entrust(Cell::new(Header::new(traits, 2, Cell::<T, B>::KIND), body))
+    let header = Header::new(traits, 2, Cell::<T, B>::KIND);
+    entrust(|| Cell::new(header, body))
 }
 
 /// [`allocate`], for a task that runs once and that nothing sets apart.
@@ -65,18 +66,20 @@ where
     T: Send + 'static,
     B: Body<T> + 'static,
 {
-    entrust(Cell::new(Header::plain(2, Cell::<T, B>::KIND), body))
+    entrust(|| Cell::new(Header::plain(2, Cell::<T, B>::KIND), body))
 }
 
+/// `make` is called when there is memory for what it makes, so that this is written there at once: what is put together
+/// elsewhere in small pieces and then moved in large ones is waited for.
 #[inline]
-fn entrust<T, B>(cell: Cell<T, B>) -> (Owner<T, B>, TaskRef)
+fn entrust<T, B>(make: impl FnOnce() -> Cell<T, B>) -> (Owner<T, B>, TaskRef)
 where
     T: Send + 'static,
     B: Body<T> + 'static,
 {
     let place = memory::allocate(Layout::new::<Cell<T, B>>()).cast::<Cell<T, B>>();
     // SAFETY: memory for just that.
-    unsafe { place.write(cell) };
+    unsafe { place.write(make()) };
     (Owner(place), TaskRef(place.cast()))
 }
 
