@@ -3,7 +3,7 @@
 //! Every schedule makes a handle, and every handle that is dropped goes: two read-modify-writes of a count. If that were the
 //! pool's own, all threads that submit would meet there. So there are several counts, one for each
 //! [lane](super::inbox), each on lines of its own and good for one reference to the pool: a thread takes the one of its
-//! lane. It is given back wherever the handle is dropped.
+//! lane. It is given back wherever the handle is dropped; its address is in the task (`task/cell/refs.rs`, `Grip`).
 //!
 //! They are held by whoever may submit (`scheduler/mod.rs`), not by the pool, which would keep itself there.
 
