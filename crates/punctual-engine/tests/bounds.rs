@@ -63,7 +63,7 @@ impl Drop for Measured {
 #[test]
 fn no_call_does_much_whatever_the_deadlines() {
     let mut random = fastrand::Rng::with_seed(3);
-    let mut shapes: [Box<dyn FnMut(u64, u64) -> u64>; 9] = [
+    let mut shapes: [Box<dyn FnMut(u64, u64) -> u64>; 10] = [
         Box::new(|_, now| now + random.u64(..SECOND)),
         Box::new(|step, _| step),
         Box::new(|step, _| 4 * MILLION - step),
@@ -80,6 +80,8 @@ fn no_call_does_much_whatever_the_deadlines() {
         }),
         // Runs in order, each beginning at a random place: leaves that are full slices, and stamps between them.
         Box::new(|step, now| now + step / 5_000 * 617_411 % 1_009 * MILLION + step % 5_000 * 1_000),
+        // Crowds, far from each other: between them there is room for many leaves, and no entry.
+        Box::new(|step, now| (now / SECOND + step * 7_919 % 10 * 3 + 1) * SECOND + step * 104_729 % 1_000),
     ];
     for shape in &mut shapes {
         let mut measured = Measured::default();
@@ -249,9 +251,24 @@ fn entries_pay_when_they_leave_and_little_if_they_came_in_order() {
         let popped = queue.work() - inserted;
         assert!(popped <= pop * MILLION, "{name}: {popped} looks for a million pops");
     };
-    check("uniform", 1, 12, &mut |_| random.u64(..SECOND));
+    check("uniform", 1, 6, &mut |_| random.u64(..SECOND));
     check("ascending", 2, 6, &mut |step| step);
     check("descending", 4, 8, &mut |step| MILLION - step);
+}
+
+/// Leaves are there before the entries that are brought near, and hardly one is split: a split would be nine looks and moves
+/// for three of them.
+#[test]
+fn what_is_brought_near_splits_no_leaves() {
+    let mut random = fastrand::Rng::with_seed(10);
+    let mut queue = TimerQueue::new();
+    for number in 0..MILLION / 5 {
+        queue.insert(Tick::from_nanos(random.u64(..SECOND)), number, ());
+    }
+    let before = queue.work();
+    while queue.tend_ahead() {}
+    let looks = queue.work() - before;
+    assert!(looks <= MILLION / 5 * 21 / 10, "{looks}");
 }
 
 /// Arrivals that descend, but not below a leaf that is full, look through that leaf once and not every time.
@@ -339,7 +356,7 @@ fn survivors_hold_little_memory() {
     let footprint = measured.queue.footprint();
     assert_eq!(measured.queue.len(), 1_000);
     assert!(footprint.stamps <= 20_000, "{footprint:?}");
-    assert!(footprint.leaves <= 1_000, "{footprint:?}");
+    assert!(footprint.leaves <= 1_500, "{footprint:?}");
 }
 
 /// Invariant 8, second half: a queue that was large and has run empty has given its memory back on the way, and

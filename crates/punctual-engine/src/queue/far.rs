@@ -6,7 +6,7 @@
 //! away afterwards.
 //!
 //! # Invariants
-//! 1. Front and index have nothing above `limit`, and nothing far is not above `floor`. The two are equal except during a
+//! 1. Front and leaves have nothing above `limit`, and nothing far is not above `floor`. The two are equal except during a
 //!    sifting; see [`sift`](super::sift) for what holds then.
 //! 2. An entry is far exactly if its link says when it is due, and `live` says how many are. It has no stamp.
 //! 3. No far entry is due before what `earliest` says of the chunk that its slot is in, unless that chunk is being sifted:
@@ -162,13 +162,17 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         chunks.sum()
     }
 
-    /// Restores invariant 4, when nothing is far any more.
+    /// Restores invariant 4, when nothing is far any more. The floor follows when what was planned in vain is cleared.
     #[cold]
     pub(super) fn close(&mut self) {
-        if self.far.sift.stage == Stage::Sifting {
-            self.end_sifting();
+        let is_apart = self.far.sift.is_apart();
+        self.far.limit = Order::MAX;
+        self.far.cancelled = 0;
+        self.far.sift = self.far.sift.reset();
+        if is_apart {
+            self.begin_clearing();
+        } else {
+            self.far.floor = Order::MAX;
         }
-        let earliest = core::mem::take(&mut self.far.earliest);
-        self.far = Far { high: self.far.high, sift: self.far.sift.reset(), earliest, ..Far::new() };
     }
 }

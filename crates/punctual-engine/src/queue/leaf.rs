@@ -5,7 +5,7 @@
 //! that of its slot. The leaf knows how many there are, because each tenant of the slab is linked to its leaf.
 //!
 //! # Invariants
-//! 1. At most `LEAF` stamps; at least one is live.
+//! 1. At most `LEAF` stamps; at least one is live, unless the leaf is [planned](super::plan) and nothing has come yet.
 //! 2. `dead` is the number of dead stamps, and at most `live + SLACK`.
 //! 3. The tenant of every live stamp is linked to this leaf.
 //!
@@ -14,7 +14,7 @@
 //! # Cost
 //! Insert is a push. A purge looks at two stamps at most for each cancelled entry
 //! that paid for it. A split moves half a leaf and writes as many links, once in `LEAF / 2` inserts or more
-//! rarely. Nothing here ever touches more than a leaf and a half.
+//! rarely; where entries are brought near by the thousand their leaves are planned, and next to none is split. Nothing here ever touches more than a leaf and a half.
 //!
 //! # Paths not taken
 //! - *The highest order of a leaf kept in it,* to know without a scan that a new one is above all: 16 bytes more in

@@ -37,7 +37,7 @@
 //! 2. The last stamp of the front is live, unless there is none; so is the first of the ramp. So the next deadline is the
 //!    earlier of two.
 //! 3. A leaf of the index holds what is at or above its bound, below the next and not above the limit.
-//! 4. Every leaf has a live stamp, and at most `SLACK` more dead ones than live. So behind the front, which is
+//! 4. Every leaf has a live stamp, unless it is planned for what is just being [`sift`]ed, and at most `SLACK` more dead ones than live. So behind the front, which is
 //!    short, the earliest live stamp is in the first leaf, and leaves are at most a constant times what lives.
 //! 5. Every entry has one slot; and one live stamp, whose leaf (or the front) its link names, unless it is far.
 //! 6. No key finds an entry other than its own, however often the slot was reused.
@@ -75,7 +75,7 @@
 //! entries, of chunks, 48 bytes for 512, and of when the first far entry of each chunk is due, 8 bytes. Nothing else is ever copied to
 //! grow. A purge drops about half of what it looks at, so it costs each of the cancels before it two looks.
 //!
-//! Memory for an entry: in the slab 24 bytes and the value; and 24 bytes of stamp in leaves that are 70 to 100 % full, unless
+//! Memory for an entry: in the slab 24 bytes and the value; and 24 bytes of stamp in leaves that are 55 to 100 % full, unless
 //! it is far. A chunk of the slab stays as long as one of its tenants.
 //!
 //! # Paths not taken
@@ -110,6 +110,7 @@ mod front;
 mod heap;
 mod index;
 mod leaf;
+mod plan;
 mod ramp;
 mod sift;
 mod slab;

@@ -1,37 +1,49 @@
 //! Bringing near what is no longer far: the earliest part of the far entries, a little in every call.
 //!
-//! When too little is near, a *sifting* begins. It chooses a new limit, then goes through the slots one after the other
+//! When too little is near, a *sifting* begins. It chooses a new limit, [plans](super::plan) the leaves for what is below
+//! that, then goes through the slots one after the other
 //! and brings what is not above that limit to where it belongs. It does so in small steps, one for each call of the
 //! queue, and is over long before the calls have used up what was near when it began.
 //!
 //! # States
 //! ```text
-//!        near < breadth / 32 + LOW         sample full          every slot looked at
-//! idle ───────────────────────▶ drawing ──────────────▶ sifting ──────────────────▶ idle
-//!   └── and more wanted than half of what is far: no sample, all of it ──▲
+//!        near < breadth / 32 + LOW         sample full              all leaves added         every slot looked at
+//! idle ───────────────────────▶ drawing ─────────────▶ planning ──────────────────▶ sifting ─────────────────────▶ clearing ──▶ idle
+//!   │                              └── too few found: all that is far, no plan ───────▲  └── if nothing was planned ──────────────▲
+//!   └── few far, and more than half of them wanted: all, no plan ─────────────────────┘
+//!
+//! planning, sifting ── nothing far any more ──▶ clearing
 //! ```
 //!
 //! # Invariants
-//! While sifting, besides those of [`far`](super::far):
+//! While planning, sifting and clearing, besides those of [`far`](super::far):
 //! 1. The front has nothing above the floor, which is the limit of before. Whatever is about to break this, a refill
 //!    or an insert, first lets the sifting *catch up*: it is brought to its end at once.
 //! 2. Slots before `at`, and from `end` on, have nothing far that is not above the new limit, but for what is `leaving`. (What comes while sifting is far
 //!    only if it is above that, so it does not matter which slot it gets.)
+//! 3. A leaf may be without any stamp if its bound is not below `vacant`, which is above the floor. At every other time none is: so the
+//!    front, which does not go above the floor before, never meets one.
+//! 4. While planning the limit is still that of before: what is planned is above it, and nothing comes there.
 //!
 //! # Protocol
 //! - *Drawing.* Slots are drawn at random, and the limit is about when the wanted share of the far ones among them is due.
+//! - *Planning.* One leaf after the other is added at the end of the index, for what will come: the first just above the floor. So
+//!   the leaf before that gets nothing from above it, and the front may have all of it.
 //! - *Sifting.* A chunk in which nothing is due early enough is passed by. In the others every slot is looked at; what is
 //!   far and not above the limit gets a stamp, in the leaf that the index finds for it. What the earliest of the rest is,
 //!   is known when the chunk has been looked through.
+//! - *Clearing.* Group by group of the index, leaves to which nothing has come are dropped. This is seen to, in the same small steps, also
+//!   when nothing is far any more.
 //! - *How much.* So that near there will be as much as a quarter of the breadth of the slab. Where few have been cancelled
 //!   while they were far, they will fire, and it is cheapest to put them in order once: then up to `PLENTY` more are
-//!   brought.
+//!   brought. If that is more than half of what is far, all of it.
 //!
 //! # Why the front does not catch up with it
 //! Let the slab have the breadth B when a sifting begins. It looks at each slot once (B), moves at most each entry (B),
-//! and splits leaves to make room: 144 moves for 432 stamps looked at (3 B). Together no more than 5 B. Each call does
+//! and splits leaves to make room: 144 moves for 432 stamps looked at (3 B). Together no more than 5 B. A plan has
+//! at most B/160 leaves, each of which is added (2) and looked at and dropped again at worst (5, with groups that are joined): B/20. Each call does
 //! `BUDGET` = 384 of it, except calls that have done as much by themselves, which are one in fifty. So it is over after
-//! B/75 calls and some 60 for the drawing, and at worst each of them takes one entry from what was
+//! B/74 calls and some 60 for the drawing, and at worst each of them takes one entry from what was
 //! near. But B/32 + `LOW` were near, and `LOW` is more than those 60, the front and the first leaf have.
 //!
 //! An insert takes nothing from what is near, so some of them may share a step: 64 of them make B grow by 64, which moves
@@ -49,7 +61,7 @@
 //!
 //! # Cost
 //! For each entry that is brought near: some looks at slots that are in a row in memory, one search
-//! in an index that is a quarter as large as that of all entries would be, one push.
+//! in an index that is a quarter as large as that of all entries would be, one push. Hardly a leaf is split.
 //!
 //! # Paths not taken
 //! - *An eighth at a time, or half:* 210–250 and 200–230 ns for a pop at a million entries, where a quarter has
@@ -62,8 +74,10 @@ use alloc::vec::Vec;
 
 use super::coarse::Coarse;
 use super::index::LeafId;
-use super::leaf::LEAF;
-use super::stamp::{Stamp, order};
+use super::leaf::{LEAF, Leaf};
+use super::plan::Plan;
+use super::slab::NONE;
+use super::stamp::{Order, Stamp, order};
 use super::tenant::Tenant;
 use super::{TimerQueue, Values};
 use crate::TaskKey;
@@ -83,6 +97,8 @@ const BUDGET: u64 = if cfg!(test) { 6 } else { 384 };
 const SPARE: u64 = BUDGET / 4;
 /// Far entries from which the next limit is chosen.
 const SAMPLE: usize = if cfg!(test) { 16 } else { 256 };
+/// Fewer than this are brought near without a plan, if all are.
+const MANY: usize = if cfg!(test) { 4 } else { 4_096 };
 /// So many entries are sought before they are brought near.
 const FEW: usize = if cfg!(test) { 3 } else { 16 };
 /// Draws in one call.
@@ -94,7 +110,9 @@ const MOST_DRAWS: usize = 16 * SAMPLE;
 pub(super) enum Stage {
     Idle,
     Drawing,
+    Planning,
     Sifting,
+    Clearing,
 }
 
 #[derive(Debug)]
@@ -103,6 +121,9 @@ pub(super) struct Sift {
     /// When far entries are due.
     sample: Vec<Coarse>,
     draws: usize,
+    plan: Plan,
+    /// Leaves from this bound on may be without an entry; `None` if none is.
+    pub(super) vacant: Option<Order>,
     random: u64,
     /// Slots before this one have been looked at.
     pub(super) at: u64,
@@ -126,6 +147,8 @@ impl Sift {
             stage: Stage::Idle,
             sample: Vec::new(),
             draws: 0,
+            plan: Plan::new(),
+            vacant: None,
             random: 0x9e37_79b9_7f4a_7c15,
             at: 0,
             end: 0,
@@ -137,9 +160,14 @@ impl Sift {
         }
     }
 
-    /// Idle and without memory; but draws will go on from where they are.
+    /// Idle and without memory; but draws will go on from where they are, and what is vacant is.
     pub(super) fn reset(&self) -> Self {
-        Self { random: self.random, ..Self::new() }
+        Self { random: self.random, vacant: self.vacant, ..Self::new() }
+    }
+
+    /// Whether leaves above the floor are not yet what they will be.
+    pub(super) const fn is_apart(&self) -> bool {
+        matches!(self.stage, Stage::Planning | Stage::Sifting | Stage::Clearing)
     }
 
     /// Whether this chunk has been looked at in part, or something is about to leave it.
@@ -162,8 +190,8 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
     /// Takes a step, if there is too little near or a sifting under way. To be called by whatever changes the queue.
     #[inline]
     pub(super) fn tend(&mut self) {
-        if self.far.live > 0
-            && (self.far.sift.stage != Stage::Idle || self.near() < self.slab.breadth() / 32 + LOW)
+        if self.far.sift.stage != Stage::Idle
+            || self.far.live > 0 && self.near() < self.slab.breadth() / 32 + LOW
         {
             self.take_step();
         }
@@ -198,9 +226,8 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
     #[must_use]
     pub fn can_tend_ahead(&self) -> bool {
         let few_cancelled = self.far.cancelled <= self.far.live / 8;
-        self.far.live > 0
-            && (self.far.sift.stage != Stage::Idle
-                || few_cancelled && self.near() < self.slab.breadth() / 8 + AHEAD)
+        self.far.sift.stage != Stage::Idle
+            || self.far.live > 0 && few_cancelled && self.near() < self.slab.breadth() / 8 + AHEAD
     }
 
     #[cold]
@@ -219,9 +246,10 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         loop {
             let first = self.index.first_leaf();
             let end = self.far.floor.saturating_add(1);
-            let is_ripe = self.far.floor == self.far.limit
-                || self.index.second_bound().is_some_and(|bound| bound <= end);
-            if first.is_some() && is_ripe || self.far.live == 0 {
+            let is_ripe =
+                !self.far.sift.is_apart() || self.index.second_bound().is_some_and(|bound| bound <= end);
+            let is_all = self.far.live == 0 && self.far.sift.stage == Stage::Idle;
+            if first.is_some() && is_ripe || is_all {
                 return first;
             }
             self.catch_up();
@@ -231,7 +259,7 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
     /// Brings the sifting to its end at once, or a whole one if none is under way.
     #[cold]
     pub(super) fn catch_up(&mut self) {
-        while self.far.live > 0 {
+        while self.far.live > 0 || self.far.sift.stage != Stage::Idle {
             self.advance(u64::MAX);
             if self.far.sift.stage == Stage::Idle {
                 return;
@@ -243,7 +271,9 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         match self.far.sift.stage {
             Stage::Idle => self.begin(),
             Stage::Drawing => self.draw(),
+            Stage::Planning => self.plan(budget),
             Stage::Sifting => self.sift(budget),
+            Stage::Clearing => self.clear(budget),
         }
     }
 
@@ -253,9 +283,14 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         (self.slab.breadth() / 4 + enough).saturating_sub(self.near())
     }
 
+    /// Whether what would be left is not worth another sifting.
+    fn wants_all(&self) -> bool {
+        self.far.live <= self.wanted() * 2
+    }
+
     fn begin(&mut self) {
         self.far.sift.grace = self.near().saturating_sub(self.slab.breadth() / 32 + LOW);
-        if self.far.live <= self.wanted() * 2 {
+        if self.far.live < MANY && self.wants_all() {
             self.begin_sifting(Coarse::LAST);
             return;
         }
@@ -277,21 +312,49 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
             sift.sample.extend((due != Coarse::NEVER).then_some(due));
         }
         if sift.sample.len() >= SAMPLE {
-            let until = self.next_limit();
-            self.begin_sifting(until);
+            self.begin_planning();
         } else if sift.draws >= MOST_DRAWS {
             self.begin_sifting(Coarse::LAST);
         }
     }
 
-    /// Until when there is, by the sample, as much due as is wanted.
-    fn next_limit(&mut self) -> Coarse {
-        let wanted = self.wanted();
-        let sample = &mut self.far.sift.sample;
-        self.work += sample.len() as u64;
-        let rank = (sample.len() as u64 * wanted as u64 / self.far.live as u64) as usize;
-        let rank = rank.min(sample.len() - 1);
-        *sample.select_nth_unstable(rank).1
+    /// Finds out until when there is, by the sample, as much due as is wanted.
+    fn begin_planning(&mut self) {
+        let (wanted, wants_all) = (self.wanted(), self.wants_all());
+        let sift = &mut self.far.sift;
+        self.work += 2 * sift.sample.len() as u64;
+        sift.sample.sort_unstable();
+        let len = sift.sample.len();
+        let rank = (len as u64 * wanted as u64 / self.far.live as u64) as usize;
+        let rank = if wants_all { len - 1 } else { rank.min(len - 1) };
+        sift.until = if wants_all { Coarse::LAST } else { sift.sample[rank] };
+        sift.stage = Stage::Planning;
+        // The last leaf below the floor gets nothing more from above it.
+        let first = self.far.floor.saturating_add(1);
+        sift.plan = Plan::of(first, rank + 1, len, self.far.live);
+        sift.vacant = Some(first);
+        self.plan(0);
+    }
+
+    /// Adds the next leaves that are planned, one at least.
+    fn plan(&mut self, budget: u64) {
+        let before = self.work();
+        loop {
+            let sift = &mut self.far.sift;
+            if sift.plan.is_over() {
+                let until = sift.until;
+                return self.begin_sifting(until);
+            }
+            self.work += 2;
+            if let Some(bound) = sift.plan.next(&sift.sample) {
+                // Without memory for stamps until some come.
+                let id = self.leaves.insert(Leaf::new(bound, 0), NONE).slot;
+                self.index.add_last(bound, id);
+            }
+            if self.work() - before >= budget {
+                return;
+            }
+        }
     }
 
     fn begin_sifting(&mut self, until: Coarse) {
@@ -314,16 +377,45 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
             } else if self.far.sift.at < self.far.sift.end {
                 self.look(budget - spent);
             } else {
-                return self.end_sifting();
+                return self.begin_clearing();
             }
         }
     }
 
-    pub(super) fn end_sifting(&mut self) {
+    pub(super) fn begin_clearing(&mut self) {
+        let sift = &mut self.far.sift;
+        sift.stage = Stage::Clearing;
+        (sift.at, sift.end) = (0, 0);
+        if sift.vacant.is_none() {
+            self.end_sifting();
+        }
+    }
+
+    /// Drops planned leaves to which nothing has come.
+    fn clear(&mut self, budget: u64) {
+        let before = self.work();
+        while let Some(from) = self.far.sift.vacant {
+            if self.work() - before >= budget {
+                return;
+            }
+            let (leaves, work) = (&mut self.leaves, &mut self.work);
+            self.far.sift.vacant = self.index.sweep(from, |id| {
+                let is_kept = leaves.tenant(id).len() > 0;
+                if !is_kept {
+                    *work += 1;
+                    let key = leaves.key(id);
+                    leaves.remove(key);
+                }
+                is_kept
+            });
+        }
+        self.end_sifting();
+    }
+
+    fn end_sifting(&mut self) {
         let sift = &mut self.far.sift;
         sift.stage = Stage::Idle;
         sift.grace = 0;
-        (sift.at, sift.end) = (0, 0);
         self.far.floor = self.far.limit;
         self.far.high = self.near() + self.near() / 8;
         // Not forgotten at once: where timers are cancelled again and again, the next wait would bring them all near.

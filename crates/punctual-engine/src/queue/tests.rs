@@ -211,6 +211,110 @@ fn a_sifting_ends_when_nothing_far_is_left() {
     }
 }
 
+/// How many leaves nothing has come to.
+fn vacant(queue: &TimerQueue<u64>) -> usize {
+    queue.behind().filter(|leaf| !leaf.is_page && leaf.len() == 0).count()
+}
+
+/// Crowds at a few instants, far from each other: leaves are planned where nobody comes, and do not stay.
+#[test]
+fn leaves_that_were_planned_in_vain_are_cleared_away() {
+    let mut random = fastrand::Rng::with_seed(15);
+    let mut most = 0;
+    for crowds in 1..8 {
+        let (mut queue, mut deadlines) = (TimerQueue::new(), Vec::new());
+        for number in 0..2_000 {
+            let deadline = random.u64(1..=crowds) * 1_000_000 + random.u64(..3);
+            queue.insert(Tick::from_nanos(deadline), number, deadline);
+            deadlines.push(deadline);
+        }
+        deadlines.sort_unstable();
+        for deadline in deadlines {
+            assert_eq!(queue.pop().map(|fired| fired.value), Some(deadline));
+            queue.verify();
+            most = most.max(vacant(&queue));
+            assert!(vacant(&queue) == 0 || queue.far.sift.stage != Stage::Idle);
+        }
+        assert!(queue.index.first_bound().is_none());
+    }
+    assert!(most > 10, "at most {most} were planned in vain");
+}
+
+/// Half of all entries at nearly one instant, and the others anywhere.
+#[test]
+fn a_crowd_among_others_is_in_order() {
+    let mut random = fastrand::Rng::with_seed(16);
+    for _ in 0..10 {
+        let (mut queue, mut deadlines) = (TimerQueue::new(), Vec::new());
+        let instant = random.u64(..100_000);
+        for number in 0..2_000 {
+            let deadline = if random.bool() { instant + random.u64(..3) } else { random.u64(..100_000) };
+            queue.insert(Tick::from_nanos(deadline), number, deadline);
+            deadlines.push(deadline);
+        }
+        gives(queue, deadlines);
+    }
+}
+
+/// All that was about to come is cancelled, at every stage: what was planned for it goes, whether anything else is far or not.
+#[test]
+fn nothing_planned_stays_when_nobody_comes() {
+    for stage in [Stage::Planning, Stage::Sifting, Stage::Clearing] {
+        for leave in [0, 3, 400] {
+            let mut random = fastrand::Rng::with_seed(17);
+            let (mut queue, mut entries) = (TimerQueue::new(), Vec::new());
+            for number in 0..3_000 {
+                let deadline = random.u64(..1_000_000);
+                entries.push((deadline, queue.insert(Tick::from_nanos(deadline), number, deadline)));
+            }
+            while queue.far.sift.stage != stage {
+                assert!(queue.tend_ahead() || queue.pop().is_some(), "{stage:?} on the way");
+            }
+            queue.verify();
+            entries.retain(|&(_, key)| queue.contains(key));
+            entries.sort_unstable_by_key(|entry| entry.0);
+            let near = entries.partition_point(|entry| (entry.0 as u128) << 64 <= queue.far.floor);
+            for (_, key) in entries.drain(near..entries.len() - leave) {
+                // Without upkeep, so that all go at this stage, as far as it is left to them.
+                assert!(queue.cancel_untended(key).is_some());
+                queue.verify();
+            }
+            while queue.far.sift.stage != Stage::Idle {
+                queue.upkeep();
+                queue.verify();
+            }
+            assert_eq!(vacant(&queue), 0);
+            gives(queue, entries.into_iter().map(|entry| entry.0).collect());
+        }
+    }
+}
+
+/// The front runs empty while nothing is left but leaves that were planned: they are no entries.
+#[test]
+fn a_queue_that_is_emptied_while_planning_is_empty() {
+    for stage in [Stage::Planning, Stage::Sifting, Stage::Clearing] {
+        for descending in [false, true] {
+            let (mut queue, mut keys) = (TimerQueue::new(), Vec::new());
+            for number in 0..3_000 {
+                keys.push(queue.insert(Tick::from_nanos(number * 617 % 3_001), number, number));
+            }
+            while queue.far.sift.stage != stage {
+                assert!(queue.tend_ahead() || queue.pop().is_some(), "{stage:?} on the way");
+            }
+            keys.sort_unstable_by_key(|key| queue.get(*key).map(|number| number * 617 % 3_001));
+            if descending {
+                keys.reverse();
+            }
+            for key in keys {
+                queue.cancel_untended(key);
+                queue.verify();
+            }
+            assert!(queue.is_empty() && queue.index.first_bound().is_none());
+            assert_eq!((queue.far.sift.stage, vacant(&queue)), (Stage::Idle, 0));
+        }
+    }
+}
+
 /// A queue that is dropped in the middle of a sifting drops every value once.
 #[test]
 fn a_sifting_queue_can_be_dropped() {

@@ -68,7 +68,9 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
             assert!(id != self.front_leaf, "the front is in the index");
             assert!(!leaf.is_page, "a page is in the index");
             assert!(leaf.bound == bound, "leaf {id} does not know its bound");
-            assert!(leaf.live() > 0, "leaf invariant 1: a leaf without an entry");
+            let is_vacant = leaf.len() == 0 && self.far.sift.vacant.is_some_and(|vacant| bound >= vacant);
+            assert!(leaf.live() > 0 || is_vacant, "leaf invariant 1: a leaf without an entry");
+            assert!(bound <= self.far.limit || is_vacant, "far invariant 1: a leaf above the limit");
             // Equal orders, against the contract, may be on both sides of a bound.
             let next = leaves.peek().map_or(self.far.limit.saturating_add(1), |&(bound, _)| bound);
             self.verify_leaf(id, bound, next);
@@ -81,7 +83,10 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
     fn verify_far(&self) {
         let far = &self.far;
         let is_sifting = far.sift.stage == Stage::Sifting;
-        assert!(is_sifting || far.floor == far.limit, "far invariant 1: a floor below the limit");
+        let is_apart = is_sifting || far.sift.stage == Stage::Clearing;
+        assert!(is_apart || far.floor == far.limit, "far invariant 1: a floor below the limit");
+        assert!(far.sift.vacant.is_none() || far.sift.is_apart(), "sift invariant 3: vacant, but idle");
+        assert!(far.sift.vacant.is_none_or(|vacant| vacant > far.floor), "sift invariant 3: below the floor");
         assert!(
             is_sifting || far.sift.at == far.sift.end && far.sift.leaving.is_empty(),
             "sifting, but not at that stage"
