@@ -60,6 +60,9 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
             let leaf = self.leaves.tenant_mut(id);
             self.work += leaf.len() as u64;
             let rest = leaf.set_earliest_last(REFILL);
+            // A look at all of them before anything is done: the misses overlap.
+            let live = leaf.stamps[rest..].iter().filter(|stamp| self.slab.is_live(stamp.key)).count();
+            self.front.reserve(live);
             for stamp in leaf.stamps.drain(rest..) {
                 if self.slab.relink(stamp.key, self.front_leaf) {
                     self.front.push(stamp);

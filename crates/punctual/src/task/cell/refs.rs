@@ -197,11 +197,14 @@ impl TaskRef {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             let first = self.0.as_ptr().cast::<u8>();
+            let home = memory::home(first);
             // SAFETY: hints, which do nothing else, whatever the address; every x86-64 of the last twenty years knows them.
-            // For writing, because that is what comes; and most tasks are in two lines, or nearly so.
+            // For writing, because that is what comes. Most tasks are in one line, or in two; and when it has run, what it is
+            // in is told that it is free.
             unsafe {
                 std::arch::asm!(
-                    "prefetchw [{first}]", "prefetchw [{first} + 32]", first = in(reg) first,
+                    "prefetchw [{first}]", "prefetchw [{first} + 32]", "prefetchw [{home}]",
+                    first = in(reg) first, home = in(reg) home,
                     options(nostack, preserves_flags, readonly)
                 );
             }

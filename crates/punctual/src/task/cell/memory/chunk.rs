@@ -33,6 +33,15 @@ struct Head {
     place: std::cell::UnsafeCell<Option<usize>>,
 }
 
+/// Where the head of the chunk is to which this address belongs, if it is that of a block.
+#[inline]
+pub(super) fn head_of(address: *const u8) -> *const u8 {
+    address.map_addr(|address| {
+        let chunk = address & !(PITCH - 1);
+        chunk + chunk / PITCH % PLACES * size_of::<Head>()
+    })
+}
+
 /// The address of a chunk, good for all of it. Whoever uses it may, by the invariants of the [module](super): it is the owner,
 /// or has a block of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,10 +76,7 @@ impl ChunkRef {
     /// The chunk to which this address belongs.
     #[inline]
     fn holding(address: NonNull<u8>) -> Self {
-        let head = address.as_ptr().map_addr(|address| {
-            let chunk = address & !(PITCH - 1);
-            chunk + chunk / PITCH % PLACES * size_of::<Head>()
-        });
+        let head = head_of(address.as_ptr()).cast_mut();
         // SAFETY: no chunk is at zero, so this is not null.
         Self(unsafe { NonNull::new_unchecked(head.cast()) })
     }

@@ -82,6 +82,15 @@ pub(super) fn allocate(layout: Layout) -> NonNull<u8> {
     NonNull::new(memory).unwrap_or_else(|| alloc::handle_alloc_error(layout))
 }
 
+/// What will be written to when that memory is released, if it is that of a small task. Not to be followed.
+#[inline]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "a hint for one kind of processor"))]
+pub(super) fn home(memory: *const u8) -> *const u8 {
+    #[cfg(not(any(punctual_loom, punctual_plain_memory)))]
+    let memory = chunk::head_of(memory);
+    memory
+}
+
 /// Takes it back.
 ///
 /// # Safety
