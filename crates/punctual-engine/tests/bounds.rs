@@ -320,7 +320,9 @@ fn timeouts_that_are_cancelled_leave_nothing_behind() {
         let [first, second] = most;
         let limits = [PENDING * 5 / 2, PENDING + 2_048, PENDING / 64];
         for row in 0..3 {
-            assert!(second[row] <= first[row] * 11 / 10, "memory grows: {first:?}, then {second:?}");
+            // A tenth, or a chunk of leaves: a look every thousand steps need not see the most there was.
+            let most = (first[row] * 11 / 10).max(first[row] + 64);
+            assert!(second[row] <= most, "memory grows: {first:?}, then {second:?}");
             assert!(second[row] <= limits[row], "memory for {second:?}, not {limits:?}");
         }
     }

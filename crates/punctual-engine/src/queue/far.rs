@@ -37,7 +37,7 @@ use super::{TimerQueue, Values};
 use crate::{TaskKey, Tick};
 
 /// More than this and a 16th of all slots is too much near; unless a sifting brought it there.
-const HIGH: usize = if cfg!(test) { 24 } else { 6_144 };
+const HIGH: usize = if cfg!(test) { 24 } else { 2_048 };
 
 #[derive(Debug)]
 pub(super) struct Far {

@@ -412,8 +412,8 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
     }
 
     /// [`cancel`](Self::cancel) for several at once, each of which `taken` gets; those that have left already are passed over.
-    /// Their slots are brought into the cache together, and those that are not due before
-    /// [`calm_from`](Self::calm_from) share the upkeep, so this is cheaper than one by one.
+    /// Their slots are brought into the cache together, and those that are far share the upkeep, so this is cheaper than one by
+    /// one.
     ///
     /// Says how many of the keys it has seen to, the first ones. If each of a few should be dear, as may happen, it leaves the
     /// others for another time, lest this call be long.
@@ -448,18 +448,6 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         }
         self.tend();
         seen
-    }
-
-    /// From which deadline on cancels are all alike to the queue: no upkeep of its own is due for each of them. For whoever
-    /// gathers keys for [`cancel_each`](Self::cancel_each).
-    #[doc(hidden)]
-    #[must_use]
-    pub fn calm_from(&self) -> Tick {
-        if self.far.live == 0 {
-            Tick::ZERO
-        } else {
-            deadline(self.far.limit.saturating_add(Order::from(u64::MAX)))
-        }
     }
 
     /// Whether the entry is in the queue.

@@ -469,29 +469,6 @@ fn several_cancelled_at_once_are_gone_as_if_one_by_one() {
     assert!(most_calls > 1, "some were left for another time");
 }
 
-/// What is due from then on is not near: a cancel takes nothing of what the front will need next.
-#[test]
-fn what_is_cancelled_calmly_is_far_or_on_the_ramp() {
-    let mut random = fastrand::Rng::with_seed(4);
-    let mut calm = 0;
-    for _ in 0..20 {
-        let (queue, entries) = sifting(&mut random);
-        for (deadline, key) in entries {
-            if queue.contains(key) && Tick::from_nanos(deadline) >= queue.calm_from() {
-                let link = queue.slab.link(key.slot);
-                assert!(
-                    super::Coarse::from_link(link) != super::Coarse::NEVER
-                        || queue.leaves.tenant(link).is_page,
-                    "{deadline}"
-                );
-                calm += 1;
-            }
-        }
-    }
-    assert!(calm > 0, "some are");
-    assert_eq!(TimerQueue::<u64>::new().calm_from(), Tick::ZERO);
-}
-
 /// Whether they came in order or not; and what is shown is still there.
 #[test]
 fn a_pop_shows_one_of_the_next_few() {
