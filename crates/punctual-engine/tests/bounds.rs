@@ -216,6 +216,22 @@ fn no_call_does_much_when_all_that_is_near_is_cancelled() {
     measured.pop_all();
 }
 
+/// Invariant 9 where nearly all slots that there were have been given back: whoever looks for what is far has to pass them by,
+/// and none of them is far any more.
+#[test]
+fn no_call_does_much_where_most_slots_are_gone() {
+    let mut random = fastrand::Rng::with_seed(9);
+    let mut measured = Measured::default();
+    let far = (0..2 * MILLION).map(|_| 3 * SECOND + random.u64(..SECOND)).collect::<Vec<_>>();
+    let near = (0..2 * MILLION / 11).map(|_| SECOND + random.u64(..SECOND)).collect::<Vec<_>>();
+    let mut keys: Vec<TaskKey> =
+        far.into_iter().chain(near).map(|deadline| measured.insert(deadline)).collect();
+    let rest = keys.split_off(keys.len() - 100_000);
+    keys.into_iter().for_each(|key| assert!(measured.cancel(key).is_some()));
+    assert_eq!(measured.queue.len(), rest.len());
+    measured.pop_all();
+}
+
 /// Inserts of every kind fall into siftings at every stage; those to the far end are many times as many as what is
 /// near, so that what is near has to keep pace with what is far.
 #[test]

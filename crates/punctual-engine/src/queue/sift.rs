@@ -39,7 +39,8 @@
 //!   brought. If that is more than half of what is far, all of it.
 //!
 //! # Why the front does not catch up with it
-//! Let the slab have the breadth B when a sifting begins. It looks at each slot once (B), moves at most each entry (B),
+//! Let the slab have the breadth B when a sifting begins. It looks at each slot once, and
+//! at each chunk that is absent (B), moves at most each entry (B),
 //! and splits leaves to make room: 144 moves for 432 stamps looked at (3 B). Together no more than 5 B. A plan has
 //! at most B/160 leaves, each of which is added (2) and looked at and dropped again at worst (5, with groups that are joined): B/20. Each call does
 //! `BUDGET` = 384 of it, except calls that have done as much by themselves, which are one in fifty. So it is over after
@@ -56,8 +57,8 @@
 //!
 //! In truth it moves about B/4 and is over after some B/200 calls. That it finds so many rests on the sample: that of
 //! 256 far entries 56 are among the earliest 2 % will not happen by chance. Somebody who knows the sequence of draws could
-//! arrange it, and gets a long call when the front catches up; never a wrong order. Where one draw in sixteen finds nothing
-//! far, because there are many more chunks than present ones, all that is far is brought near.
+//! arrange it, and gets a long call when the front catches up; never a wrong order. Where not one draw in sixteen finds anything
+//! far, because most chunks are absent, all that is far is brought near.
 //!
 //! # Cost
 //! For each entry that is brought near: some looks at slots that are in a row in memory, one search
@@ -76,6 +77,7 @@ use super::coarse::Coarse;
 use super::index::LeafId;
 use super::leaf::{LEAF, Leaf};
 use super::plan::Plan;
+use super::slab::Found;
 use super::slab::NONE;
 use super::stamp::{Order, Stamp, order};
 use super::tenant::Tenant;
@@ -447,7 +449,7 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         let mut found = 0;
         while sift.at < stop && found < FEW {
             let most = (stop - sift.at) as usize;
-            let (at, key) = self.slab.find(sift.at as u32, most, |link| {
+            let Found { key, stopped, looks } = self.slab.find(sift.at as u32, most, |link| {
                 let due = Coarse::from_link(link);
                 let leaves = due <= sift.until;
                 if !leaves {
@@ -455,8 +457,8 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
                 }
                 leaves
             });
-            self.work += at - sift.at;
-            sift.at = at;
+            self.work += looks.max(1);
+            sift.at = stopped;
             if let Some(key) = key {
                 keys[found] = key;
                 found += 1;

@@ -75,6 +75,14 @@ pub(super) struct Slab<T, const BITS: u32> {
     work: u64,
 }
 
+/// What came of looking for a slot.
+pub(super) struct Found {
+    pub(super) key: Option<TaskKey>,
+    /// Before this slot.
+    pub(super) stopped: u64,
+    pub(super) looks: u64,
+}
+
 #[derive(Debug)]
 struct Chunk<T> {
     /// Grows up to a full chunk; empty while the chunk is absent.
@@ -276,13 +284,9 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     }
 
     /// Looks from slot `from` on, at `most` slots of its chunk, for one with a link that is `wanted`. Says before which slot
-    /// it has stopped: behind the one that it has found, or at the end of the chunk if there is nothing more in it.
-    pub(super) fn find(
-        &self,
-        from: u32,
-        most: usize,
-        mut wanted: impl FnMut(u32) -> bool,
-    ) -> (u64, Option<TaskKey>) {
+    /// it has stopped: behind the one that it has found, or at the end of the chunk if there is nothing more in it. Of a chunk
+    /// that is absent there is nothing to look at.
+    pub(super) fn find(&self, from: u32, most: usize, mut wanted: impl FnMut(u32) -> bool) -> Found {
         let (number, start) = Self::split(from);
         let slots = self.chunks.get(number).map_or(&[][..], |chunk| &chunk.slots);
         let stop = slots.len().min(start.saturating_add(most));
@@ -291,10 +295,13 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         match rest.iter().position(|slot| wanted(slot.link)) {
             Some(at) => {
                 let slot = from + at as u32;
-                (u64::from(slot) + 1, Some(TaskKey { slot, generation: rest[at].generation }))
+                let key = Some(TaskKey { slot, generation: rest[at].generation });
+                Found { key, stopped: u64::from(slot) + 1, looks: at as u64 + 1 }
             }
-            None if stop == slots.len() => (first + Self::CHUNK as u64, None),
-            None => (first + stop as u64, None),
+            None => {
+                let end = if stop == slots.len() { Self::CHUNK } else { stop };
+                Found { key: None, stopped: first + end as u64, looks: rest.len() as u64 }
+            }
         }
     }
 
