@@ -332,7 +332,7 @@ impl Scheduler {
         }
         if let Err((task, reason)) = pool.submit(task, &mut offer) {
             self.refuse(&cell, task, &mut offer, reason)?;
-            cell.header().set_place_if_unknown(offer.turn());
+            cell.header().set_refused_place(offer.turn());
         }
         if is_special {
             self.look_after(&*cell);

@@ -18,7 +18,7 @@
 //!
 //! # Where it is queued
 //! The key under which the queue has it, and its place there: deadline and number. They are written before the task is shared,
-//! or under the pool's lock, and nobody else may need them to agree. As long as a task has never been steered, its place is
+//! or under the pool's lock, or after it was refused, and nobody else may need them to agree. As long as a task has never been steered, its place is
 //! what it was submitted for; after that an [`Extra`] has what is planned, and the place is where the queue has it meanwhile:
 //! at the end of time if it is paused.
 //!
@@ -462,17 +462,18 @@ impl Header {
         // Relaxed: see the top of the file.
         self.deadline.store(place.deadline.as_nanos(), Ordering::Relaxed);
         let (was, new) = (self.seat.load(Ordering::Acquire), seat(place.id.number()));
-        if was != new {
-            self.renumber(was, new);
+        if was == new {
+            return;
         }
-    }
-
-    #[inline]
-    fn renumber(&self, mut was: u64, new: u64) {
         if is_number(was) && self.count.is_two() {
-            // Whoever makes a task, and has it queued: both references are with the caller. Relaxed: as above.
+            // Whoever makes a task, and is having it queued: both references are with the caller. Relaxed: as above.
             return self.seat.store(new, Ordering::Relaxed);
         }
+        self.renumber(was, new);
+    }
+
+    #[cold]
+    fn renumber(&self, mut was: u64, new: u64) {
         while is_number(was) {
             // Acquire: the extra that may be there instead is finished.
             match self.seat.compare_exchange(was, new, Ordering::Relaxed, Ordering::Acquire) {
@@ -485,10 +486,11 @@ impl Header {
         }
     }
 
-    /// The place of a task that nobody has queued, and nobody will.
-    pub(crate) fn set_place_if_unknown(&self, place: Turn) {
+    /// The place of a task that was refused, so that nobody has queued it, or will. Others may have it in hand.
+    pub(crate) fn set_refused_place(&self, place: Turn) {
         if self.place().id == Turn::NONE.id {
-            self.set_place(place);
+            self.deadline.store(place.deadline.as_nanos(), Ordering::Relaxed);
+            self.renumber(self.seat.load(Ordering::Acquire), seat(place.id.number()));
         }
     }
 
@@ -791,21 +793,31 @@ mod loom_lock {
         shared.header.unlock_word(word);
     }
 
-    /// One thread comes to have to do with the task while another gives it a place: both are there in the end.
+    /// One thread comes to have to do with the task while another gives it a place: both are there in the end. A task that
+    /// was refused has two references, one of which may be with that other thread.
     #[test]
     fn a_number_is_never_written_over_an_extra() {
         explore(4, || {
-            let header = Arc::new(Header::new(Traits::default(), 3, &NOBODY));
+            let place = Turn { deadline: Tick::from_nanos(5), id: TaskId(7) };
+            let set: [(u32, fn(&Header, Turn)); 2] = [(3, Header::set_place), (2, Header::set_refused_place)];
+            for (references, set) in set {
+                extra_beside(references, |header| set(header, place), place);
+            }
+        });
+    }
+
+    fn extra_beside(references: u32, set: impl FnOnce(&Header), place: Turn) {
+        {
+            let header = Arc::new(Header::new(Traits::default(), references, &NOBODY));
             let other = {
                 let header = Arc::clone(&header);
                 thread::spawn(move || header.lock().links_of_own(|_| ()))
             };
-            let place = Turn { deadline: Tick::from_nanos(5), id: TaskId(7) };
-            header.set_place(place);
+            set(&header);
             other.join().unwrap();
             assert!(header.extra().is_some() && header.plain_key().is_none());
             assert_eq!(header.place(), place);
-        });
+        }
     }
 
     #[test]
