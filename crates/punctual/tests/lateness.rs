@@ -102,3 +102,20 @@ fn a_text_says_it_all() {
     assert_eq!(text, "count = 1, p50 = 0ns, p90 = 0ns, p99 = 0ns, p99.9 = 0ns, max = 0ns");
     pool.close().unwrap();
 }
+
+/// What is cancelled while it waits never begins, so it is not late, although a worker may wake for it.
+#[test]
+fn what_was_cancelled_is_not_late() {
+    let clock = ManualClock::new();
+    let pool = Executor::builder().clock(clock.clone()).record_lateness().build().unwrap();
+    pool.submit(|| ()).unwrap().join().unwrap();
+    for _ in 0..5 {
+        let task = pool.schedule(STEP, || ()).unwrap();
+        clock.wait_until_idle();
+        assert!(task.cancel());
+        clock.advance(2 * STEP);
+    }
+    clock.wait_until_idle();
+    assert_eq!(pool.lateness().unwrap().count(), 1);
+    pool.close().unwrap();
+}

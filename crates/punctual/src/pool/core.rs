@@ -385,16 +385,25 @@ impl Core {
         self.named
     }
 
+    /// What comes first, if it is due.
+    fn pop(&mut self, now: Tick) -> Option<Fired<TaskRef>> {
+        match self.priorities.is_on() {
+            false => self.queue.pop_due(now),
+            true => self.pop_urgent(now),
+        }
+    }
+
     /// Decides what a worker does that has nothing in hand and went idle at `idle_since`.
     pub(crate) fn next_step(&mut self, now: Tick, idle_since: Tick) -> Step {
         if self.has_to_go() {
             return Step::Leave;
         }
-        let fired = match self.priorities.is_on() {
-            false => self.queue.pop_due(now),
-            true => self.pop_urgent(now),
-        };
-        if let Some(fired) = fired {
+        while let Some(fired) = self.pop(now) {
+            if self.on_cancel == OnCancel::Remove && fired.value.header().is_cancelled_and_plain() {
+                // Its key is on the way. Nobody is to be called or started for what comes after it; and nothing of a user's is
+                // dropped here: see invariant 6 of the inbox.
+                continue;
+            }
             return Step::Take(fired);
         }
         let next = self.queue.next_deadline();

@@ -106,7 +106,7 @@ impl Worker<'_> {
         let turn = Turn { deadline, id: header.id() };
         let (reporter, started) = (Some(&pool.reporter), now.tick);
         let run = Run { observer, reporter, turn, started, again: false, count, judge: Some(&judge) };
-        self.record_lateness(turn, started);
+        self.record_lateness(task, turn, started);
         match (task.perform(&run), next.take()) {
             (Ended::Again, Some((due, now))) => {
                 drop(watch);

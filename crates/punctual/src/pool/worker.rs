@@ -278,7 +278,7 @@ impl Worker<'_> {
         let (observer, reporter, count) =
             (pool.observer.as_deref(), Some(&pool.reporter), || self.tally.finish());
         let run = Run { observer, reporter, turn, started: now, again: false, count: &count, judge: None };
-        self.record_lateness(turn, now);
+        self.record_lateness(task, turn, now);
         // It may be late, but not run again.
         if let Ended::Skipped = task.perform(&run) {
             self.tally.skip();
@@ -299,7 +299,7 @@ impl Worker<'_> {
         let (observer, count) = (pool.observer.as_deref(), || self.tally.finish());
         let reporter = Some(&pool.reporter);
         let run = Run { observer, reporter, turn, started: now, again, count: &count, judge: None };
-        self.record_lateness(turn, now);
+        self.record_lateness(task, turn, now);
         match task.perform(&run) {
             Ended::Finished | Ended::Late => {}
             Ended::Skipped => self.tally.skip(),
@@ -307,8 +307,9 @@ impl Worker<'_> {
         }
     }
 
-    pub(super) fn record_lateness(&self, turn: Turn, started: Tick) {
-        if let Some(lateness) = &self.pool.lateness {
+    pub(super) fn record_lateness(&self, task: &TaskRef, turn: Turn, started: Tick) {
+        // What was cancelled while it waited is not late. One that is being cancelled may be either.
+        if let Some(lateness) = self.pool.lateness.as_ref().filter(|_| !task.state().is_done()) {
             lateness.record(self.index, started.since(turn.deadline));
         }
     }

@@ -295,3 +295,20 @@ fn without_a_core_all_tasks_run_on_one_thread() {
     assert_eq!(spawner.asked.get(), 1);
     finish(&pool);
 }
+
+/// A worker that wakes for a task that is cancelled starts nobody for those that come after it.
+#[test]
+fn what_was_cancelled_starts_no_thread() {
+    let (pool, clock, spawner) = counted(Executor::builder().core_threads(1).max_threads(4));
+    let later = pool.schedule(HOUR, || ()).unwrap();
+    for _ in 0..5 {
+        let sooner = pool.schedule(STEP, || ()).unwrap();
+        clock.wait_until_idle();
+        assert!(sooner.cancel());
+        clock.advance(2 * STEP);
+        clock.wait_until_idle();
+    }
+    assert_eq!((size(&pool), spawner.asked.get()), (1, 1));
+    assert!(later.cancel());
+    finish(&pool);
+}
