@@ -22,11 +22,6 @@
 //! what it was submitted for; after that an [`Extra`] has what is planned, and the place is where the queue has it meanwhile:
 //! at the end of time if it is paused.
 //!
-//! # The seat
-//! An odd seat is the number, an even one the address of the [`Extra`], which then has the number. It becomes even once, under
-//! the lock of the task. So that a number is never written over an address, it is changed by a compare-and-swap, or by whoever
-//! has the task for itself, or not at all where it is the same.
-//!
 //! # Invariants
 //! 1. `phase`, `extra.links` and the payload of the cell are touched by the holder of the lock only, but for a phase
 //!    that is only looked at. Whoever has the one and last reference needs no lock.
@@ -34,23 +29,20 @@
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::task::Waker;
 
 use punctual_engine::{RunTimes, Schedule, TaskKey, Tick};
 
 use super::Task;
 use super::count::Count;
-use crate::decorate::Decoration;
+use super::extra::{Extra, Links, Special, Traits, UNKNOWN, is_number, number, seat};
 use crate::future::Wakes;
 use crate::policy::Priority;
 use crate::pool::Tether;
 use crate::series::Series;
+use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Backoff, UnsafeCell};
 use crate::task::perform::{Ended, Run};
-use crate::task::waiters::Waiters;
 use crate::task::{TaskId, TaskState, Turn};
-use crate::unobserved::Unread;
 
 #[repr(C)]
 pub(crate) struct Header {
@@ -60,7 +52,7 @@ pub(crate) struct Header {
     word: AtomicU32,
     /// [`TaskKey::NONE`] before it is queued for the first time.
     key: AtomicU64,
-    /// See above.
+    /// Its number, or the way to what only some tasks have: see [`extra`](super::extra).
     seat: AtomicU64,
     deadline: AtomicU64,
     /// What keeps the pool there for those who have a [`Grip`](super::Grip); null if nobody ever had.
@@ -88,63 +80,6 @@ pub(super) struct Kind {
     pub(super) free: unsafe fn(NonNull<Header>),
     /// Whether to drop a value is to run code.
     pub(super) needs_drop: bool,
-}
-
-/// What sets a task apart from one that runs once and has no name: the default.
-#[derive(Default)]
-pub(crate) struct Traits {
-    pub(crate) name: Option<Arc<str>>,
-    pub(crate) tags: Vec<Arc<str>>,
-    pub(crate) schedule: Schedule,
-    pub(crate) series: Option<Arc<Series>>,
-    /// For a task whose body is a future.
-    pub(crate) wakes: Option<Arc<Wakes>>,
-    pub(crate) priority: Option<Priority>,
-}
-
-impl Traits {
-    #[inline]
-    fn is_plain(&self) -> bool {
-        self.name.is_none()
-            && self.tags.is_empty()
-            && self.schedule == Schedule::Once
-            && self.series.is_none()
-            && self.wakes.is_none()
-            && self.priority.is_none()
-    }
-}
-
-/// What only some tasks have.
-struct Extra {
-    /// Under which the queue has it, or `UNKNOWN`.
-    queued: AtomicU64,
-    /// The place of the task in the order, as planned: `UNKNOWN`, or the number, and the deadline. Written under the
-    /// pool's lock, or before the task is queued; and under the lock of the task.
-    number: AtomicU64,
-    deadline: AtomicU64,
-    special: Option<Special>,
-    /// Guarded by the lock.
-    links: UnsafeCell<Links>,
-}
-
-struct Special {
-    /// Immutable after construction.
-    traits: Traits,
-    /// Runs begun. Written by the one thread that runs the task, under the lock.
-    runs: AtomicU64,
-}
-
-const UNKNOWN: u64 = u64::MAX;
-
-/// Who has to do with the task.
-#[derive(Default)]
-pub(super) struct Links {
-    pub(super) decoration: Option<Box<dyn Decoration>>,
-    pub(super) waiters: Waiters,
-    /// Waits inside the running body that are to return when it is interrupted.
-    pub(super) watchers: Vec<Waker>,
-    /// A failure that nobody has read.
-    pub(super) unread: Option<Unread>,
 }
 
 /// Where a task is in its life, and so what its payload is.
@@ -640,49 +575,6 @@ impl Drop for Header {
             drop(unsafe { Box::from_raw(ptr::with_exposed_provenance_mut::<Extra>(seat as usize)) });
         }
     }
-}
-
-impl Extra {
-    #[cold]
-    fn of(traits: Traits) -> u64 {
-        Self::make(Some(Special { traits, runs: AtomicU64::new(0) }), UNKNOWN)
-    }
-
-    /// A new one, in a box, as a seat.
-    fn make(special: Option<Special>, queued: u64) -> u64 {
-        let extra = Box::new(Self {
-            queued: AtomicU64::new(queued),
-            number: AtomicU64::new(UNKNOWN),
-            deadline: AtomicU64::new(0),
-            special,
-            links: UnsafeCell::new(Links::default()),
-        });
-        Box::into_raw(extra).expose_provenance() as u64
-    }
-}
-
-impl Extra {
-    fn set_turn(&self, turn: Turn) {
-        self.deadline.store(turn.deadline.as_nanos(), Ordering::Relaxed);
-        // Release: whoever sees the number for the first time sees the deadline, too.
-        self.number.store(turn.id.number(), Ordering::Release);
-    }
-}
-
-/// A number as a seat. It loses a bit that no number has, but for `UNKNOWN`, which comes back as it was.
-#[inline]
-const fn seat(number: u64) -> u64 {
-    number << 1 | 1
-}
-
-#[inline]
-const fn is_number(seat: u64) -> bool {
-    seat & 1 == 1
-}
-
-#[inline]
-const fn number(seat: u64) -> u64 {
-    (seat as i64 >> 1) as u64
 }
 
 /// The lock of one task, held.

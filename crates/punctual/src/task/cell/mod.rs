@@ -34,6 +34,7 @@
 //! queue. With `Arc<dyn Task>`, a `Mutex` and an enum it would be 48 more; see `docs/performance.md`.
 
 mod count;
+mod extra;
 mod header;
 #[cfg(all(test, punctual_loom))]
 mod loom_cell;
@@ -51,8 +52,9 @@ use crate::sync::UnsafeCell;
 use crate::unobserved::Unread;
 use crate::unwind;
 
+pub(crate) use extra::Traits;
+pub(crate) use header::Header;
 use header::{Guard, Phase};
-pub(crate) use header::{Header, Traits};
 pub(crate) use refs::{Grip, Half, Owner, TaskRef, TypedRef, allocate, allocate_plain};
 
 /// What a task does when it is run.

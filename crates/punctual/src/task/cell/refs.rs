@@ -20,7 +20,8 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::header::{Header, Kind, Traits};
+use super::extra::Traits;
+use super::header::{Header, Kind};
 use super::memory;
 use super::{Body, Cell, Task, Typed};
 use crate::pool::Tether;
