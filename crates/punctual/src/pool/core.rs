@@ -111,6 +111,8 @@ impl Offer {
 /// What a worker does next.
 pub(crate) enum Step {
     Take(Fired<TaskRef>),
+    /// What came first was cancelled, and is gone.
+    LookAgain,
     /// `kept`: only because it is the last; its keep-alive begins when nothing is queued any more.
     Wait {
         post: Post,
@@ -398,11 +400,11 @@ impl Core {
         if self.has_to_go() {
             return Step::Leave;
         }
-        while let Some(fired) = self.pop(now) {
+        if let Some(fired) = self.pop(now) {
             if self.on_cancel == OnCancel::Remove && fired.value.header().is_cancelled_and_plain() {
                 // Its key is on the way. Nobody is to be called or started for what comes after it; and nothing of a user's is
                 // dropped here: see invariant 6 of the inbox.
-                continue;
+                return Step::LookAgain;
             }
             return Step::Take(fired);
         }

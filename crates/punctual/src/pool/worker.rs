@@ -164,6 +164,7 @@ impl Worker<'_> {
                     pool.discard(finished);
                     return Some((task, turn, now));
                 }
+                Step::LookAgain => settle(gate, &core),
                 // What it has run may take its time to be dropped, or wait for another task: meanwhile this worker is nobody
                 // to count on, so it is not listed yet.
                 Step::Wait { .. } if give_up(&mut finished) => {
