@@ -699,17 +699,15 @@ mod loom_lock {
     }
 
     fn extra_beside(references: u32, set: impl FnOnce(&Header), place: Turn) {
-        {
-            let header = Arc::new(Header::new(Traits::default(), references, &NOBODY));
-            let other = {
-                let header = Arc::clone(&header);
-                thread::spawn(move || header.lock().links_of_own(|_| ()))
-            };
-            set(&header);
-            other.join().unwrap();
-            assert!(header.extra().is_some() && header.plain_key().is_none());
-            assert_eq!(header.place(), place);
-        }
+        let header = Arc::new(Header::new(Traits::default(), references, &NOBODY));
+        let other = {
+            let header = Arc::clone(&header);
+            thread::spawn(move || header.lock().links_of_own(|_| ()))
+        };
+        set(&header);
+        other.join().unwrap();
+        assert!(header.extra().is_some() && header.plain_key().is_none());
+        assert_eq!(header.place(), place);
     }
 
     #[test]
