@@ -15,6 +15,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue, is_finished, may_run};
 
@@ -36,6 +37,9 @@ use crate::task::{TaskId, TaskRef, TaskState, Turn};
 
 /// The engine's slots are numbered with 32 bits, and come in chunks.
 const MOST_QUEUED: usize = u32::MAX as usize - 8_192;
+
+/// What is due later than this is not brought near by a worker that would wait: see [`worker`](super::worker).
+pub(super) const SOON: Duration = Duration::from_millis(100);
 
 pub(crate) struct Core {
     pub(crate) queue: TimerQueue<TaskRef, Queued>,
@@ -416,6 +420,7 @@ impl Core {
         if expiry.is_some_and(|expiry| expiry <= now) {
             return Step::Leave;
         }
+        let next = next.map(|next| self.wake_for(next, now));
         let post = self.waiting.post(next, self.queue.second_deadline());
         Step::Wait { post, until: post.until().into_iter().chain(expiry).min(), kept: self.keeps_the_last() }
     }
@@ -446,8 +451,18 @@ impl Core {
     }
 
     /// Whether a worker that would wait has something better to do.
-    pub(super) fn may_tend(&self) -> bool {
-        !self.tends && self.queue.can_tend_ahead()
+    pub(super) fn may_tend(&self, now: Tick) -> bool {
+        let is_soon = |next: Tick| next.since(now) <= SOON;
+        !self.tends && self.queue.next_deadline().is_some_and(is_soon) && self.queue.can_tend_ahead()
+    }
+
+    /// When to look round for the `next` deadline: then, or a little earlier if there will be something to do before.
+    fn wake_for(&self, next: Tick, now: Tick) -> Tick {
+        // The end of time does not come.
+        match next.since(now).checked_sub(SOON) {
+            Some(wait) if next < Tick::MAX && !self.tends && self.queue.can_tend_ahead() => now.after(wait),
+            _ => next,
+        }
     }
 
     /// From now on it counts as one that will look at the queue soon.

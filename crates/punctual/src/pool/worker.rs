@@ -12,7 +12,9 @@
 //! Before it waits it lets the queue bring near what will be due ([`TimerQueue::tend_ahead`]), a little at a time and only
 //! while nothing is due: left to the runs themselves that is as much at once as a hundred thousand tasks a second leave no
 //! time for, and they would be late by tens of milliseconds. One worker at a time does so, and whoever submits something
-//! meanwhile finds somebody on its way ([`Waiting`] counts it as called): no other thread is woken or started for that.
+//! meanwhile finds somebody on its way ([`Waiting`] counts it as called): no other thread is woken or started for that. It begins
+//! a tenth of a second before the first deadline, for which it wakes if need be. Not earlier: most timers are cancelled before
+//! they come near, and more of them may be coming in at this moment, for whom it would be in the way.
 //!
 //! [`TimerQueue::tend_ahead`]: punctual_engine::TimerQueue::tend_ahead
 //! [`Waiting`]: super::leader::Waiting
@@ -174,7 +176,7 @@ impl Worker<'_> {
                     core = pool.core.lock_whole();
                 }
                 // Not before what can be done now is done: later there may be less time.
-                Step::Wait { .. } if core.may_tend() => {
+                Step::Wait { .. } if core.may_tend(now) => {
                     core.begin_to_tend();
                     settle(gate, &core);
                     core.queue.tend_ahead();
@@ -368,8 +370,64 @@ fn settle(gate: Option<Gatekeeper<'_>>, core: &Core) {
 
 #[cfg(all(test, not(punctual_loom)))]
 mod tests {
+    use super::super::core::SOON;
     use super::*;
-    use crate::{Executor, ManualClock};
+    use crate::{Executor, ManualClock, Steered};
+
+    /// A pool with some thousand tasks, the last of which is due first, then.
+    fn crowd(clock: &ManualClock, first: Duration) -> Executor {
+        const MANY: u32 = 10_007;
+        let executor = Executor::builder().core_threads(1).clock(clock.clone()).build().unwrap();
+        // Not in order: what is would need no bringing near.
+        let later = (0..MANY).map(|at| Duration::from_millis(1) * (at * 7_919 % MANY + 1));
+        for delay in later.chain([Duration::ZERO]) {
+            drop(executor.schedule(first + delay, || ()).unwrap());
+        }
+        clock.wait_until_idle();
+        executor
+    }
+
+    fn is_left_far(executor: &Executor) -> bool {
+        executor.pool().core.lock().queue.can_tend_ahead()
+    }
+
+    #[test]
+    fn what_is_due_soon_is_brought_near_at_once() {
+        let clock = ManualClock::new();
+        let executor = crowd(&clock, SOON);
+        assert!(!is_left_far(&executor));
+        assert_eq!(clock.advance_to_next(), Some(SOON));
+        executor.shutdown_now();
+    }
+
+    #[test]
+    fn what_is_due_later_is_brought_near_shortly_before_it_is_due() {
+        let (clock, hour) = (ManualClock::new(), Duration::from_secs(3_600));
+        let executor = crowd(&clock, hour);
+        assert!(is_left_far(&executor));
+        assert_eq!(clock.advance_to_next(), Some(hour - SOON));
+        assert!(!is_left_far(&executor));
+        assert_eq!(executor.stats().completed, 0, "nothing is early");
+        assert_eq!(clock.advance_to_next(), Some(SOON));
+        assert_eq!(executor.stats().completed, 1);
+        executor.shutdown_now();
+    }
+
+    #[test]
+    fn nobody_wakes_for_paused_tasks_which_wait_for_the_end_of_time() {
+        const MANY: usize = 10_007;
+        let clock = ManualClock::new();
+        let executor = Executor::builder().core_threads(1).clock(clock.clone()).build().unwrap();
+        let second = Duration::from_secs(1);
+        let handles: Vec<_> = (0..MANY).map(|_| executor.schedule(second, || ()).unwrap()).collect();
+        (0..MANY).for_each(|at| assert_eq!(handles[at * 7_919 % MANY].pause(), Steered::Now));
+        // It looks round, and finds nothing else.
+        drop(executor.submit(|| ()).unwrap());
+        clock.advance(second);
+        assert!(is_left_far(&executor));
+        assert_eq!(clock.advance_to_next(), None);
+        executor.shutdown_now();
+    }
 
     /// Whoever puts a task back wakes nobody, because it is about to look itself.
     #[test]
