@@ -7,7 +7,7 @@
 use crate::Tick;
 
 /// So many bits below the first are kept.
-const BITS: u32 = 25;
+const KEPT: u32 = 25;
 
 /// About when: one for all deadlines of a short while.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -18,18 +18,31 @@ impl Coarse {
     pub(super) const NEVER: Self = Self(u32::MAX);
     /// The end of time.
     pub(super) const LAST: Self = Self::of(Tick::MAX);
+    /// So many bits it takes, unless it is never.
+    pub(super) const BITS: u32 = 31;
 
     #[inline]
     pub(super) const fn of(deadline: Tick) -> Self {
         let nanos = deadline.as_nanos();
-        let dropped = (u64::BITS - BITS - 1).saturating_sub(nanos.leading_zeros());
-        Self((dropped << BITS) + (nanos >> dropped) as u32)
+        let dropped = (u64::BITS - KEPT - 1).saturating_sub(nanos.leading_zeros());
+        Self((dropped << KEPT) + (nanos >> dropped) as u32)
+    }
+
+    #[inline]
+    pub(super) const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The first deadline of which this is said.
+    pub(super) const fn first(self) -> Tick {
+        let dropped = (self.0 >> KEPT).saturating_sub(1);
+        Tick::from_nanos(((self.0 - (dropped << KEPT)) as u64) << dropped)
     }
 
     /// The last deadline of which this is said.
     pub(super) const fn last(self) -> Tick {
-        let dropped = (self.0 >> BITS).saturating_sub(1);
-        let kept = (self.0 - (dropped << BITS)) as u64;
+        let dropped = (self.0 >> KEPT).saturating_sub(1);
+        let kept = (self.0 - (dropped << KEPT)) as u64;
         Tick::from_nanos(kept << dropped | ((1 << dropped) - 1))
     }
 
@@ -69,6 +82,8 @@ mod tests {
             let last = of(a).last().as_nanos();
             prop_assert!(a <= last && last - a <= a >> 25);
             prop_assert!(last == u64::MAX || of(last + 1) > of(a));
+            let first = of(a).first().as_nanos();
+            prop_assert!(first <= a && of(first) == of(a) && (first == 0 || of(first - 1) < of(a)));
             prop_assert_eq!(Coarse::from_link(of(a).link()), of(a));
         }
 
@@ -86,6 +101,7 @@ mod tests {
             assert!(of(power).last().as_nanos() >= power);
         }
         assert_eq!(Coarse::LAST.last(), Tick::MAX);
+        assert!(Coarse::LAST.bits() >> Coarse::BITS == 0);
         assert!(Coarse::LAST < Coarse::NEVER && Coarse::LAST.link() < NONE);
         assert_eq!(Coarse::from_link(NONE), Coarse::NEVER);
     }

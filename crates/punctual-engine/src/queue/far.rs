@@ -6,17 +6,18 @@
 //! away afterwards.
 //!
 //! # Invariants
-//! 1. Front and leaves have nothing above `limit`, and nothing far is not above `floor`. The two are equal except during a
-//!    sifting; see [`sift`](super::sift) for what holds then.
-//! 2. An entry is far exactly if its link says when it is due, and `live` says how many are. It has no stamp.
-//! 3. No far entry is due before what `earliest` says of the chunk that its slot is in, unless that chunk is being sifted:
-//!    then only what has come since, and what is to be looked at.
-//! 4. Where nothing is far the limit is the end of all orders. So there is always something near if there is anything.
+//! 1. Front and leaves have nothing above `limit`, and nothing far is below `floor`, which is not above it, but for what a sifting has found, or
+//!    will; see [`sift`](super::sift). As a rule they are the same, except where some of the [line](super::line) became far again. What stands
+//!    in line is far as to its slot, and below the floor.
+//! 2. An entry is far, or stands in line, exactly if its link says when it is due, and `live` says how many are far. It has no stamp.
+//! 3. No far entry is due before what `earliest` says of the chunk that its slot is in, unless it was found by a sifting, or that chunk is
+//!    being looked at: then only what has come since, and what is to be looked at.
+//! 4. Where nothing is far the limit is the end of all orders, unless a sifting has yet to notice.
 //!
 //! # Protocol
 //! - *Growing.* An insert that finds too much near *stows* the last leaf of the index: its entries are linked to when they are due, the
-//!   leaf is gone, and its bound is the new limit.
-//! - *Shrinking.* When too little is near, the earliest part is sifted out; see there.
+//!   leaf is gone, and its bound is the new limit. But the limit does not go below whoever stands in line.
+//! - *Shrinking.* When too little is near, the earliest part is sifted out, and stands in line.
 //!
 //! # Cost
 //! A far entry is in one place. To find the earliest of them all slots are looked at in a row, also those of what is near,
@@ -30,7 +31,7 @@
 use alloc::vec::Vec;
 
 use super::coarse::Coarse;
-use super::sift::{Sift, Stage};
+use super::sift::Sift;
 use super::stamp::{Order, Stamp};
 use super::tenant::Tenant;
 use super::{TimerQueue, Values};
@@ -41,9 +42,9 @@ const HIGH: usize = if cfg!(test) { 24 } else { 2_048 };
 
 #[derive(Debug)]
 pub(super) struct Far {
-    /// What is above this is far.
+    /// What comes above this is far.
     pub(super) limit: Order,
-    /// What is far is above this.
+    /// What is far is above this, unless a sifting has found it or will.
     pub(super) floor: Order,
     /// By the number of a chunk.
     pub(super) earliest: Vec<Coarse>,
@@ -70,7 +71,7 @@ impl Far {
 
     /// There is one more, in that chunk.
     #[inline]
-    fn add(&mut self, chunk: usize, due: Coarse) {
+    pub(super) fn add(&mut self, chunk: usize, due: Coarse) {
         self.live += 1;
         match self.earliest.get_mut(chunk) {
             Some(earliest) if *earliest <= due => {}
@@ -87,7 +88,7 @@ impl Far {
 }
 
 impl<T, E: Tenant<T>> TimerQueue<T, E> {
-    /// How many entries are neither far nor on the ramp.
+    /// How many entries are neither far nor on the ramp: in the front, in leaves, or in line.
     #[inline]
     pub(super) fn near(&self) -> usize {
         self.slab.len() - self.far.live - self.ramp.live
@@ -110,11 +111,17 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         }
     }
 
-    /// A far entry was cancelled.
+    /// A far entry was cancelled, or one that stood in line.
     #[inline]
-    pub(super) fn leave_far(&mut self) {
-        self.far.live -= 1;
+    pub(super) fn leave_far(&mut self, key: TaskKey, due: Coarse) {
         self.far.cancelled += 1;
+        if self.line.has(due) {
+            return self.leave_line(due, key);
+        }
+        self.far.live -= 1;
+        if self.far.sift.has_found(key.slot, due) {
+            self.far.sift.found -= 1;
+        }
         if self.far.live == 0 {
             self.close();
         }
@@ -123,8 +130,7 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
     /// Moves the limit down, below the last leaf of the index, if too much is near.
     #[inline]
     pub(super) fn stow_if_high(&mut self) {
-        if self.near() > (self.slab.breadth() / 16 + HIGH).max(self.far.high)
-            && self.far.sift.stage == Stage::Idle
+        if self.near() > (self.slab.breadth() / 16 + HIGH).max(self.far.high) && !self.far.sift.is_under_way()
         {
             self.stow();
         }
@@ -137,9 +143,12 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         };
         // Only equal orders, against the contract, can make a leaf at zero the last of several.
         let Some(limit) = self.leaves.tenant(id).bound.checked_sub(1) else { return };
+        if limit < self.line.end() {
+            return self.shorten_line();
+        }
         self.index.remove(place);
         self.far.limit = limit;
-        self.far.floor = limit;
+        self.far.floor = self.far.floor.min(limit);
         let Some(leaf) = self.drop_leaf(id) else { return };
         self.work += leaf.len() as u64;
         leaf.stamps.into_iter().for_each(|stamp| self.put_far(stamp));
@@ -152,8 +161,10 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
             let due = Coarse::from_link(link);
             due < about || due == about && tenant.deadline() <= now
         };
+        // Those have been taken out of the account of their chunk.
+        let is_elsewhere = self.line.may_be_due(about) || self.far.sift.is_apart();
         let chunks = self.far.earliest.iter().enumerate().map(|(chunk, &earliest)| {
-            if earliest <= about || self.far.sift.is_in(Values::<E>::chunk_of, chunk) {
+            if earliest <= about || is_elsewhere {
                 self.slab.tenants_of(chunk).filter(is_due).count()
             } else {
                 0
@@ -162,17 +173,13 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         chunks.sum()
     }
 
-    /// Restores invariant 4, when nothing is far any more. The floor follows when what was planned in vain is cleared.
+    /// Restores invariant 4, when nothing is far any more.
     #[cold]
     pub(super) fn close(&mut self) {
-        let is_apart = self.far.sift.is_apart();
-        self.far.limit = Order::MAX;
+        (self.far.limit, self.far.floor) = (Order::MAX, Order::MAX);
         self.far.cancelled = 0;
-        self.far.sift = self.far.sift.reset();
-        if is_apart {
-            self.begin_clearing();
-        } else {
-            self.far.floor = Order::MAX;
+        if self.far.sift.is_under_way() {
+            self.abandon();
         }
     }
 }

@@ -9,9 +9,11 @@
 //! front costs nothing more.
 //!
 //! # Protocol
-//! Refilling takes from the first leaf only what will be needed soon, and raises the leaf's bound. Whatever comes
-//! in below that bound belongs to the front from then on, however far the front has been served. A leaf from which
-//! it takes must be *ripe*: nothing that is still far may belong before its end; see [`sift`](super::sift).
+//! Refilling takes from the first leaf only what will be needed soon, and nothing above the *floor*, because what is far or in
+//! [line](super::line) may come before that; and raises the leaf's bound. Whatever comes
+//! in below that bound, and not above the floor, belongs to the front from then on, however far the front has been served. If there is no such
+//! leaf, those who are next in line are called: they become the front as they are, or go to the leaves if others are among them that
+//! have come since.
 //!
 //! # Cost
 //! An insert moves the stamps that are earlier, 3 KiB on average in a full front. What is later than all of the
@@ -52,14 +54,21 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
     /// Moves the earliest part of the leaves into the front, which is empty.
     fn refill(&mut self) {
         while self.front.is_empty() {
-            let Some(id) = self.ripe_leaf() else {
-                // The queue is empty, and what was much before says nothing any more.
-                self.far.high = 0;
-                return;
+            let floor = self.floor();
+            let first = self.index.first_leaf();
+            let Some(id) = first.filter(|_| self.index.first_bound().is_some_and(|bound| bound <= floor))
+            else {
+                // Others come before what is in the leaves.
+                if !self.approach() {
+                    // The queue is empty, and what was much before says nothing any more.
+                    self.far.high = 0;
+                    return;
+                }
+                continue;
             };
             let leaf = self.leaves.tenant_mut(id);
             self.work += leaf.len() as u64;
-            let rest = leaf.set_earliest_last(REFILL);
+            let rest = leaf.set_earliest_last(REFILL, floor);
             // A look at all of them before anything is done: the misses overlap.
             let live = leaf.stamps[rest..].iter().filter(|stamp| self.slab.is_live(stamp.key)).count();
             self.front.reserve(live);

@@ -10,7 +10,7 @@
 //! # Cost
 //! Finding looks at two arrays of nothing but bounds: with a million near entries about 50 groups of 90 leaves, 1.5 KiB
 //! each. Adding or removing a leaf moves at most `GROUP` places, and once in `GROUP / 4` times or more rarely the
-//! list of groups, 40 KiB with ten million near entries. Adding one at the end moves nothing; a sweep moves each place of a group once.
+//! list of groups, 40 KiB with ten million near entries.
 //!
 //! # Paths not taken
 //! - *A binary search:* see `last_not_above`. In throughput the two could not be told apart; counting has no branch
@@ -109,16 +109,6 @@ impl Index {
         self.groups.first().map(|group| group.leaves[0])
     }
 
-    /// The lowest bound but one.
-    pub(super) fn second_bound(&self) -> Option<Order> {
-        if self.groups.is_empty() { None } else { self.bound_after(self.first()) }
-    }
-
-    /// The bound of the leaf after this one, in whatever group.
-    pub(super) fn bound_after(&self, Place { group, at }: Place) -> Option<Order> {
-        self.groups[group].bounds.get(at + 1).or_else(|| self.bounds.get(group + 1)).copied()
-    }
-
     /// The last leaf.
     pub(super) fn last(&self) -> Option<(Place, LeafId)> {
         let group = self.groups.len().checked_sub(1)?;
@@ -166,34 +156,6 @@ impl Index {
         }
         let Place { group, at } = self.with_room(place);
         self.add(Place { group, at: at + 1 }, bound, leaf);
-    }
-
-    /// Adds a leaf after all others.
-    pub(super) fn add_last(&mut self, bound: Order, leaf: LeafId) {
-        match self.last() {
-            Some((place, _)) => self.add_after(place, bound, leaf),
-            None => self.add_first(bound, leaf),
-        }
-    }
-
-    /// Takes out the leaves of one group that are not to be kept: of the one to which `from` belongs. Returns where the next
-    /// group begins.
-    pub(super) fn sweep(&mut self, from: Order, mut is_kept: impl FnMut(LeafId) -> bool) -> Option<Order> {
-        let group = if from < self.first_bound()? { 0 } else { last_not_above(&self.bounds, from) };
-        let next = self.bounds.get(group + 1).copied();
-        let here = &mut self.groups[group];
-        self.work += here.leaves.len() as u64;
-        let mut end = 0;
-        for at in 0..here.leaves.len() {
-            if is_kept(here.leaves[at]) {
-                (here.bounds[end], here.leaves[end]) = (here.bounds[at], here.leaves[at]);
-                end += 1;
-            }
-        }
-        here.bounds.truncate(end);
-        here.leaves.truncate(end);
-        self.tidy(group);
-        next
     }
 
     /// Takes out the leaf that is at `place`.

@@ -5,7 +5,7 @@
 //! that of its slot. The leaf knows how many there are, because each tenant of the slab is linked to its leaf.
 //!
 //! # Invariants
-//! 1. At most `LEAF` stamps; at least one is live, unless the leaf is [planned](super::plan) and nothing has come yet.
+//! 1. At most `LEAF` stamps; at least one is live.
 //! 2. `dead` is the number of dead stamps, and at most `live + SLACK`.
 //! 3. The tenant of every live stamp is linked to this leaf.
 //!
@@ -14,7 +14,7 @@
 //! # Cost
 //! Insert is a push. A purge looks at two stamps at most for each cancelled entry
 //! that paid for it. A split moves half a leaf and writes as many links, once in `LEAF / 2` inserts or more
-//! rarely; where entries are brought near by the thousand their leaves are planned, and next to none is split. Nothing here ever touches more than a leaf and a half.
+//! rarely. Nothing here ever touches more than a leaf and a half.
 //!
 //! # Paths not taken
 //! - *The highest order of a leaf kept in it,* to know without a scan that a new one is above all: 16 bytes more in
@@ -92,16 +92,27 @@ impl Leaf {
         self.stamps.shrink_to(self.stamps.len() * 2 + SLACK);
     }
 
-    /// Brings the earliest `count` stamps to the end, or all if few more are here. Raises the bound to that of
-    /// the rest, and returns how many these are.
-    pub(super) fn set_earliest_last(&mut self, count: usize) -> usize {
-        if self.stamps.len() <= count + count / 2 {
-            return 0;
+    /// Brings the earliest `count` stamps to the end, or all if few more are here, but none that is above `floor`. Raises the bound
+    /// to that of the rest, and returns how many these are.
+    pub(super) fn set_earliest_last(&mut self, count: usize, floor: Order) -> usize {
+        let mut above = 0;
+        for at in 0..self.stamps.len() {
+            if self.stamps[at].order() > floor {
+                self.stamps.swap(at, above);
+                above += 1;
+            }
         }
-        let rest = self.stamps.len() - count;
-        let (_, last, _) = self.stamps.select_nth_unstable_by_key(rest, |stamp| Reverse(stamp.order()));
+        let earlier = &mut self.stamps[above..];
+        if earlier.len() <= count + count / 2 {
+            if above > 0 {
+                self.bound = floor.saturating_add(1);
+            }
+            return above;
+        }
+        let rest = earlier.len() - count;
+        let (_, last, _) = earlier.select_nth_unstable_by_key(rest, |stamp| Reverse(stamp.order()));
         self.bound = last.order();
-        rest
+        above + rest
     }
 
     /// Moves the upper half into a new leaf, which will be known as `id`. The dead are dropped on the way.

@@ -6,27 +6,28 @@
 //!
 //! # Structure
 //! ```text
-//!              earliest                             limit                                latest
+//!              earliest                                         limit                          latest
 //! ramp         [ascending, ≤ 288] [ascending] …  wherever its entries are
-//! front        [sorted, ≤ 256]                        │
-//! leaves                       [unsorted, ≤ 288] […] …│
-//! index                         bound            bound│         in groups of ≤ 128
-//! far                                                 │  in the slab, in no order
+//! front        [sorted, ≤ 256]     floor                          │
+//! leaves                       [unsorted, ≤ 288] […] …            │
+//! line                               in order, about …            │
+//! far                                                             │  in the slab, in no order
 //!
 //! slab         deadline, number, value, generation, link, in chunks of 512; a link names the leaf that has the stamp
 //! ```
 //! What is compared and moved are *stamps*: deadline, number and key, 24 bytes that need no look at the slot.
 //! The few earliest are in the *front*, sorted, and served from its end. Behind it are *leaves*: small unsorted
-//! piles, each for a range of orders that begins at its bound. The [`index`] finds the leaf of an order. These are
-//! the *near* entries, some thousands (up to 130,000 where they are brought ahead of time) and between a 32nd and a quarter of
-//! all. The rest, above the *limit*, is
-//! [`far`]: it has no stamp, and is in its slot alone. As near entries leave,
-//! the earliest of the far ones are [`sift`]ed out, a little in every call.
+//! piles, each for a range of orders that begins at its bound. The [`index`] finds the leaf of an order. What is above the *limit*, and
+//! that is nearly all, is [`far`]: it has no stamp, and is in its slot alone. As near entries leave,
+//! the earliest of the far ones are [`sift`]ed out, a little in every call, [sorted](sorter) by about when they are due, and stand in
+//! [`line`] from then on, until the front wants them. What comes meanwhile, and is not above the limit, goes to the leaves. All but what is
+//! far is called *near*: some thousands (up to 130,000 where they are brought ahead of time) and between a 32nd and a quarter of
+//! all.
 //!
 //! Beside all these is the [`ramp`]: what comes in order is kept in order, and never searched a place for.
 //!
 //! So an insert takes a slot, and for one in sixteen a search and a push besides; a pop pops; a cancel empties
-//! the slot in the [`slab`] and leaves the stamp, if there is one, where it is, *dead*, to be dropped when its leaf is next
+//! the slot in the [`slab`] and leaves the stamp or the mark, if there is one, where it is, *dead*, to be dropped when its leaf is next
 //! looked at. What is cancelled while it is far, as most timers are, has never been anywhere else than in its slot.
 //!
 //! There is no wheel, no base and no horizon: a deadline in the past, at the end of time or below what was
@@ -37,11 +38,11 @@
 //! 2. The last stamp of the front is live, unless there is none; so is the first of the ramp. So the next deadline is the
 //!    earlier of two.
 //! 3. A leaf of the index holds what is at or above its bound, below the next and not above the limit.
-//! 4. Every leaf has a live stamp, unless it is planned for what is just being [`sift`]ed, and at most `SLACK` more dead ones than live. So behind the front, which is
+//! 4. Every leaf has a live stamp, and at most `SLACK` more dead ones than live. So behind the front, which is
 //!    short, the earliest live stamp is in the first leaf, and leaves are at most a constant times what lives.
-//! 5. Every entry has one slot; and one live stamp, whose leaf (or the front) its link names, unless it is far.
+//! 5. Every entry has one slot; and one live stamp, whose leaf (or the front) its link names, unless it is far or in line.
 //! 6. No key finds an entry other than its own, however often the slot was reused.
-//! 7. Nothing far belongs before what the front has.
+//! 7. Nothing that is far, or in line, belongs before what the front has: it is above the *floor*, and the front is not.
 //!
 //! What is on the ramp does not count in these, but in those of the ramp.
 //!
@@ -55,8 +56,8 @@
 //!   small neighbour, or dropped; if it breaks 2 the front is *settled*: dead stamps go from
 //!   its end.
 //! - *Pop* takes the first of the ramp, or the front's last stamp, and settles. A front that has run empty takes the earliest 128 stamps of
-//!   the first leaf (or all, if few more are there) and sorts them. Taking a stamp writes its link, and this pass
-//!   also brings the slots that will be needed next into the cache, all misses at once.
+//!   the first leaf (or all, if few more are there) and sorts them, or calls as many who are next in line. Taking a stamp writes its link, and this pass
+//!   also brings the slots that will be needed next into the cache, all misses at once; calling somebody, the entry itself.
 //! - *Each of the three* (of several inserts, or cancels of what is far, in a row the last will do) then takes a step of the sifting, if there is one or there should be.
 //!
 //! # Cost
@@ -65,18 +66,18 @@
 //! | | usual | at worst, in one call |
 //! |---|---|---|
 //! | insert | one slot; if near, two short searches and a push | one leaf scanned and split, another stowed: 3.5 c stamps, 192 places of the index |
-//! | cancel | one slot; if near, one counter | one leaf purged and merged; or as pop |
-//! | pop | one slot | half a front dropped, a leaf purged and sorted: about 3 c stamps |
+//! | cancel | one slot; if near, one counter; if in line, two short searches | one leaf purged and merged; or as pop |
+//! | pop | one slot | half a front dropped, some called to leaves that are split, a leaf purged and sorted: about 4 c stamps |
 //! | a step of the sifting | nothing | 384 slots looked at, a leaf split: 3 c |
 //! | next deadline | one load | one load |
 //!
 //! A call that has done 384 by itself takes no step, so none does more than 1,500. By 4 and the argument in [`sift`]
-//! the worst does not depend on n, except for three short lists that grow with it: of groups, one for some 20,000 near
-//! entries, of chunks, 48 bytes for 512, and of when the first far entry of each chunk is due, 4 bytes. Nothing else is ever copied to
+//! the worst does not depend on n, except for some short lists that grow with it: of groups, one for some 20,000 entries in
+//! leaves, of chunks, 48 bytes for 512, of when the first far entry of each chunk is due, 4 bytes, and of sheets of marks, 32 bytes for 256. Nothing else is ever copied to
 //! grow. A purge drops about half of what it looks at, so it costs each of the cancels before it two looks.
 //!
-//! Memory for an entry: in the slab 24 bytes and the value; and 24 bytes of stamp in leaves that are 55 to 100 % full, unless
-//! it is far. A chunk of the slab stays as long as one of its tenants.
+//! Memory for an entry: in the slab 24 bytes and the value; 24 bytes of stamp in leaves that are 55 to 100 % full, if it is there; and
+//! 12 bytes if it is in line, 24 while that is being put in order. A chunk of the slab stays as long as one of its tenants.
 //!
 //! # Paths not taken
 //! Times are medians of five interleaved rounds in one program on a busy two-core machine: read them as ratios,
@@ -110,10 +111,11 @@ mod front;
 mod heap;
 mod index;
 mod leaf;
-mod plan;
+mod line;
 mod ramp;
 mod sift;
 mod slab;
+mod sorter;
 mod stamp;
 mod tenant;
 #[cfg(test)]
@@ -130,6 +132,7 @@ use far::Far;
 use front::SHORT;
 use index::{Index, LeafId};
 use leaf::{LEAF, Leaf};
+use line::Line;
 use ramp::Ramp;
 use slab::{NONE, Slab};
 use stamp::{Order, Stamp, deadline, order};
@@ -180,6 +183,7 @@ pub struct TimerQueue<T, E = Stored<T>> {
     front_leaf: LeafId,
     index: Index,
     far: Far,
+    line: Line,
     ramp: Ramp,
     leaves: Leaves,
     slab: Values<E>,
@@ -230,6 +234,8 @@ pub struct Footprint {
     pub slots: usize,
     /// Leaves for which there is memory.
     pub leaves: usize,
+    /// Marks for which there is memory.
+    pub marks: usize,
 }
 
 impl<T> TimerQueue<T> {
@@ -249,6 +255,7 @@ impl<T, E> TimerQueue<T, E> {
             front_leaf: NONE,
             index: Index::new(),
             far: Far::new(),
+            line: Line::new(),
             ramp: Ramp::new(),
             leaves: Slab::new(),
             slab: Slab::new(),
@@ -318,14 +325,10 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
     #[inline(always)]
     fn insert_behind(&mut self, deadline: Tick, number: u64, value: T) -> TaskKey {
         let order = order(deadline, number);
-        let id = loop {
-            if order > self.far.limit {
-                return self.insert_far(deadline, number, value);
-            }
-            if let Some(id) = self.near_leaf(order) {
-                break id;
-            }
-        };
+        if order > self.far.limit {
+            return self.insert_far(deadline, number, value);
+        }
+        let id = self.near_leaf(order);
         let key = self.slab.insert(E::new(deadline, number, value), id);
         self.lay(id, Stamp { deadline, number, key });
         self.stow_if_high();
@@ -338,22 +341,19 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         self.tend();
     }
 
-    /// The leaf, or the front, for an order that is not above the limit; it has room. `None` if the limit was moved to
-    /// make sure: then it is to be asked again.
+    /// The leaf, or the front, for an order that is not above the limit; it has room.
     #[inline(always)]
-    fn near_leaf(&mut self, order: Order) -> Option<LeafId> {
-        Some(match self.index.find(order) {
+    fn near_leaf(&mut self, order: Order) -> LeafId {
+        match self.index.find(order) {
             Some((place, leaf)) if self.leaves.tenant(leaf).len() == LEAF => {
                 self.make_room(place, leaf, order)
             }
             Some((_, leaf)) => leaf,
-            None if order > self.far.floor => {
-                self.catch_up();
-                return None;
-            }
+            // What is far, or in line, may come before it.
+            None if order > self.floor() => self.leave_to_leaves(order),
             None if self.front.len() < SHORT && self.front_leaf != NONE => self.front_leaf,
             None => self.make_front_room(order),
-        })
+        }
     }
 
     /// Adds a stamp to a leaf that is near, or to the front.
@@ -391,8 +391,9 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
     fn cancel_untended(&mut self, key: TaskKey) -> Option<(T, Was)> {
         let (tenant, id) = self.slab.remove(key)?;
         let value = tenant.into_value();
-        if Coarse::from_link(id) != Coarse::NEVER {
-            self.leave_far();
+        let due = Coarse::from_link(id);
+        if due != Coarse::NEVER {
+            self.leave_far(key, due);
             return Some((value, Was::Far));
         }
         let leaf = self.leaves.tenant_mut(id);
@@ -595,7 +596,7 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
             let key = self.leaves.key(id);
             self.leaves.remove(key);
         }
-        (self.front, self.ramp, self.far) = (Vec::new(), Ramp::new(), Far::new());
+        (self.front, self.ramp, self.far, self.line) = (Vec::new(), Ramp::new(), Far::new(), Line::new());
         self.leaves.release();
         self.slab.release();
         all
@@ -666,6 +667,7 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
             stamps: self.front.capacity() + leaves.sum::<usize>(),
             slots: self.slab.capacity(),
             leaves: self.leaves.capacity(),
+            marks: self.line.capacity() + self.far.sift.capacity(),
         }
     }
 

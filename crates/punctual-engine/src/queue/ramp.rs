@@ -242,14 +242,11 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
 
     /// Finds a place behind the front for an entry that has one elsewhere.
     fn put(&mut self, stamp: Stamp) {
-        loop {
-            if stamp.order() > self.far.limit {
-                return self.put_far(stamp);
-            }
-            if let Some(id) = self.near_leaf(stamp.order()) {
-                self.slab.relink(stamp.key, id);
-                return self.lay(id, stamp);
-            }
+        if stamp.order() > self.far.limit {
+            return self.put_far(stamp);
         }
+        let id = self.near_leaf(stamp.order());
+        self.slab.relink(stamp.key, id);
+        self.lay(id, stamp);
     }
 }

@@ -1,88 +1,83 @@
-//! Bringing near what is no longer far: the earliest part of the far entries, a little in every call.
+//! Finding what is no longer far: the earliest part of the far entries, a little in every call.
 //!
-//! When too little is near, a *sifting* begins. It chooses a new limit, [plans](super::plan) the leaves for what is below
-//! that, then goes through the slots one after the other
-//! and brings what is not above that limit to where it belongs. It does so in small steps, one for each call of the
-//! queue, and is over long before the calls have used up what was near when it began.
+//! When too little is near, a *sifting* begins. It chooses a new limit, goes through the slots one after the other, and makes a
+//! mark of each entry that is not above that limit; the marks are [sorted](super::sorter), and stand in [line](super::line) from
+//! then on. All this is done in small steps, one for each call of the queue, and is over long before the calls have used up what was near
+//! when it began.
 //!
 //! # States
 //! ```text
-//!        near < breadth / 32 + LOW         sample full              all leaves added         every slot looked at
-//! idle ───────────────────────▶ drawing ─────────────▶ planning ──────────────────▶ sifting ─────────────────────▶ clearing ──▶ idle
-//!   │                              └── too few found: all that is far, no plan ───────▲  └── if nothing was planned ──────────────▲
-//!   └── few far, and more than half of them wanted: all, no plan ─────────────────────┘
-//!
-//! planning, sifting ── nothing far any more ──▶ clearing
+//!        near < breadth / 32 + LOW      sample full           every slot looked at       sorted           looked through
+//! idle ───────────────────────▶ drawing ───────────▶ sifting ─────────────────────▶ sorting ──────▶ lining ──────────────▶ clearing ──▶ idle
+//!   │                              └── too few: all ────▲                                                                    ▲
+//!   └── few far, and more than half of them wanted: all ─┘                                                                    │
+//! drawing, sifting, sorting, lining ── nothing far any more ──────────────────────────────────────────────────────────────────┤
+//! idle ── nobody in line any more ────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! # Invariants
-//! While planning, sifting and clearing, besides those of [`far`](super::far):
-//! 1. The front has nothing above the floor, which is the limit of before. Whatever is about to break this, a refill
-//!    or an insert, first lets the sifting *catch up*: it is brought to its end at once.
-//! 2. Slots before `at`, and from `end` on, have nothing far that is not above the new limit, but for what is `leaving`. (What comes while sifting is far
-//!    only if it is above that, so it does not matter which slot it gets.)
-//! 3. A leaf may be without any stamp if its bound is not below `vacant`, which is above the floor. At every other time none is: so the
-//!    front, which does not go above the floor before, never meets one.
-//! 4. While planning the limit is still that of before: what is planned is above it, and nothing comes there.
+//! While sifting, sorting and lining, besides those of [`far`](super::far) and [`line`](super::line):
+//! 1. The front has nothing above the *floor*: that of the line, or else the limit of before. When nothing is left below it, the
+//!    sifting has to *catch up*: it is brought to its end at once.
+//! 2. Slots before `at`, and from `end` on, have nothing far that is not above the new limit, but for what was found. (What comes while
+//!    sifting is far only if it is above that, so it does not matter which slot it gets.)
+//! 3. `found` is how many of those that were found are still far.
 //!
 //! # Protocol
 //! - *Drawing.* Slots are drawn at random, and the limit is about when the wanted share of the far ones among them is due.
-//! - *Planning.* One leaf after the other is added at the end of the index, for what will come: the first just above the floor. So
-//!   the leaf before that gets nothing from above it, and the front may have all of it.
-//! - *Sifting.* A chunk in which nothing is due early enough is passed by. In the others every slot is looked at; what is
-//!   far and not above the limit gets a stamp, in the leaf that the index finds for it. What the earliest of the rest is,
-//!   is known when the chunk has been looked through.
-//! - *Clearing.* Group by group of the index, leaves to which nothing has come are dropped. This is seen to, in the same small steps, also
-//!   when nothing is far any more.
-//! - *How much.* So that near there will be as much as a quarter of the breadth of the slab. Where few have been cancelled
+//! - *Sifting.* A chunk in which nothing is due early enough is passed by. In the others every slot is looked at. What the earliest of
+//!   the rest is, is known when the chunk has been looked through.
+//! - *Sorting.* See there.
+//! - *Lining.* Many that are due at the same instant, about, cannot be called together; such a *crowd* goes to the leaves now,
+//!   where each is sought its place. The others stand in line, when it has been seen that few of them are dead.
+//! - *Clearing.* Memory is given back, some sheets at a time.
+//! - *How much.* So that near, or in line, there will be as much as a quarter of the breadth of the slab. Where few have been cancelled
 //!   while they were far, they will fire, and it is cheapest to put them in order once: then up to `PLENTY` more are
 //!   brought. If that is more than half of what is far, all of it.
 //!
 //! # Why the front does not catch up with it
-//! Let the slab have the breadth B when a sifting begins. It looks at each slot once, and
-//! at each chunk that is absent (B), moves at most each entry (B),
-//! and splits leaves to make room: 144 moves for 432 stamps looked at (3 B). Together no more than 5 B. A plan has
-//! at most B/160 leaves, each of which is added (2) and looked at and dropped again at worst (5, with groups that are joined): B/20. Each call does
+//! Let the slab have the breadth B when a sifting begins. It looks at each slot once, and at each chunk that is absent (B), makes at
+//! most as many marks (B), moves each for three digits (3 B), and looks them through, twice if many were cancelled meanwhile (2 B). If
+//! all of them are crowds, each is brought to the leaves (B), which are split to make room: 144 moves for 432 stamps looked at (3 B). Together no more than
+//! 11 B, and less than 3 B where a quarter is found and there is no crowd. Each call does
 //! `BUDGET` = 384 of it, except calls that have done as much by themselves, which are one in fifty. So it is over after
-//! B/74 calls and some 60 for the drawing, and at worst each of them takes one entry from what was
+//! B/34 calls and some 60 for the drawing, and at worst each of them takes one entry from what was
 //! near. But B/32 + `LOW` were near, and `LOW` is more than those 60, the front and the first leaf have.
 //!
-//! An insert takes nothing from what is near, so some of them may share a step: 64 of them make B grow by 64, which moves
-//! the beginning by two entries, and one step does the work of 76. A cancel of what is far takes nothing from it either.
+//! An insert takes nothing from what is near, and adds nothing to what is sought, so some of them may share a step. A cancel of what
+//! is far takes nothing from it either.
 //!
 //! Whoever has time may begin earlier and take steps of its own, smaller ones ([`TimerQueue::tend_ahead`]). Then more is
 //! near than has to be, and so many calls, the *grace*, take no step at all: at worst each of them has taken one entry from
 //! what was near, and when they have, there is still as much as above. Left to the pauses between them, a sifting costs
 //! entries that fall due densely nothing.
 //!
-//! In truth it moves about B/4 and is over after some B/200 calls. That it finds so many rests on the sample: that of
+//! That it finds so many rests on the sample: that of
 //! 256 far entries 56 are among the earliest 2 % will not happen by chance. Somebody who knows the sequence of draws could
 //! arrange it, and gets a long call when the front catches up; never a wrong order. Where not one draw in sixteen finds anything
 //! far, because most chunks are absent, all that is far is brought near.
 //!
 //! # Cost
-//! For each entry that is brought near: some looks at slots that are in a row in memory, one search
-//! in an index that is a quarter as large as that of all entries would be, one push. Hardly a leaf is split.
+//! For each entry that is found: some looks at slots that are in a row in memory, and five moves of twelve bytes, most of them in a row.
 //!
 //! # Paths not taken
-//! - *An eighth at a time, or half:* 210–250 and 200–230 ns for a pop at a million entries, where a quarter has
-//!   186–209; for pop and insert together 276–312 and 272–359 against 230–255. Less is more looks, more is more misses.
-//!   (Measured when what is far had stamps in leaves.)
+//! - *Every entry sought its leaf when it was found,* in leaves that were planned from the sample: each was looked at, somewhere in
+//!   memory, written to the end of one of a thousand leaves, somewhere else, and looked at again when its leaf was sorted. A million tasks within
+//!   100 ms, medians of eleven: 3.06 to 3.26 million a second with one worker; a worker that had nothing else to do took 340 ns for each,
+//!   and takes 274.
+//! - *An eighth at a time, and 8,192 to 32,768 more:* an entry's way through the queue took 3 to 30 % longer. Less is more looks. *Half,
+//!   and up to a million more:* level.
 //! - *Piles of piles:* far leaves whose size grows with their distance, each with its own bound, split in steps. A
 //!   stamp would be moved and its link written at each level; one level and a few cheap looks are simpler, and proved.
 
 use alloc::vec::Vec;
 
 use super::coarse::Coarse;
-use super::index::LeafId;
-use super::leaf::{LEAF, Leaf};
-use super::plan::Plan;
-use super::slab::Found;
-use super::slab::NONE;
+use super::line::CROWD;
+use super::sorter::{Mark, Sorter, add};
 use super::stamp::{Order, Stamp, order};
 use super::tenant::Tenant;
 use super::{TimerQueue, Values};
-use crate::TaskKey;
 
 /// Less than this and a 32nd of the breadth is too little near.
 const LOW: usize = if cfg!(test) { 10 } else { 1_024 };
@@ -99,21 +94,24 @@ const BUDGET: u64 = if cfg!(test) { 6 } else { 384 };
 const SPARE: u64 = BUDGET / 4;
 /// Far entries from which the next limit is chosen.
 const SAMPLE: usize = if cfg!(test) { 16 } else { 256 };
-/// Fewer than this are brought near without a plan, if all are.
+/// Fewer than this need no sample, if all are wanted.
 const MANY: usize = if cfg!(test) { 4 } else { 4_096 };
-/// So many entries are sought before they are brought near.
-const FEW: usize = if cfg!(test) { 3 } else { 16 };
 /// Draws in one call.
 const DRAWS: usize = if cfg!(test) { 4 } else { 64 };
 /// Draws in all.
 const MOST_DRAWS: usize = 16 * SAMPLE;
+/// More dead than this do not come to stand in line.
+const DEAD: usize = if cfg!(test) { 4 } else { 256 };
+/// What it takes to give a sheet back.
+const PER_SHEET: u64 = if cfg!(test) { 2 } else { 16 };
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
     Idle,
     Drawing,
-    Planning,
     Sifting,
+    Sorting,
+    Lining,
     Clearing,
 }
 
@@ -123,24 +121,46 @@ pub(super) struct Sift {
     /// When far entries are due.
     sample: Vec<Coarse>,
     draws: usize,
-    plan: Plan,
-    /// Leaves from this bound on may be without an entry; `None` if none is.
-    pub(super) vacant: Option<Order>,
     random: u64,
     /// Slots before this one have been looked at.
     pub(super) at: u64,
     /// Slots from this one on need not be.
     pub(super) end: u64,
-    /// What is not due after this is to leave.
-    until: Coarse,
+    /// What is not due after this is wanted.
+    pub(super) until: Coarse,
+    /// The limit of before.
+    pub(super) floor: Order,
     /// When the first entry that stays far in this chunk is due, of those before `at`.
     earliest: Coarse,
-    /// Entries that are to leave next, of slots before `at`. Some may have been cancelled since they were found.
-    pub(super) leaving: Vec<Stamp>,
-    /// So many calls need not take a step.
+    sorter: Sorter,
+    /// How many of those that were found still live, and are far.
+    pub(super) found: usize,
+    check: Check,
+    /// So many calls take no step.
     grace: usize,
-    /// All work of the queue up to the last step.
+    /// What had been done, of the work of the whole queue, after the last call.
     work: u64,
+}
+
+/// How far marks have been looked through for those that are not to stand in line.
+#[derive(Clone, Copy, Debug)]
+struct Check {
+    /// Marks before this one have been looked at.
+    at: usize,
+    /// So many of these are to stay, the first.
+    kept: usize,
+    /// Where those begin that are due when the last was, about.
+    same: usize,
+    /// Whether they are a crowd.
+    is_crowd: bool,
+    /// Whether the dead are to go.
+    sweeps: bool,
+}
+
+impl Check {
+    const fn new() -> Self {
+        Self { at: 0, kept: 0, same: 0, is_crowd: false, sweeps: false }
+    }
 }
 
 impl Sift {
@@ -149,33 +169,45 @@ impl Sift {
             stage: Stage::Idle,
             sample: Vec::new(),
             draws: 0,
-            plan: Plan::new(),
-            vacant: None,
             random: 0x9e37_79b9_7f4a_7c15,
             at: 0,
             end: 0,
             until: Coarse::NEVER,
+            floor: 0,
             earliest: Coarse::NEVER,
-            leaving: Vec::new(),
+            sorter: Sorter::new(),
+            found: 0,
+            check: Check::new(),
             grace: 0,
             work: 0,
         }
     }
 
-    /// Idle and without memory; but draws will go on from where they are, and what is vacant is.
-    pub(super) fn reset(&self) -> Self {
-        Self { random: self.random, vacant: self.vacant, ..Self::new() }
-    }
-
-    /// Whether leaves above the floor are not yet what they will be.
+    /// Whether the limit is above what is still being sought, or put in order.
+    #[inline]
     pub(super) const fn is_apart(&self) -> bool {
-        matches!(self.stage, Stage::Planning | Stage::Sifting | Stage::Clearing)
+        matches!(self.stage, Stage::Sifting | Stage::Sorting | Stage::Lining)
     }
 
-    /// Whether this chunk has been looked at in part, or something is about to leave it.
+    /// Whether a sifting is under way.
+    #[inline]
+    pub(super) const fn is_under_way(&self) -> bool {
+        matches!(self.stage, Stage::Drawing | Stage::Sifting | Stage::Sorting | Stage::Lining)
+    }
+
+    /// Whether a far entry that is due then, and does not stand in line, has been found.
+    pub(super) fn has_found(&self, slot: u32, due: Coarse) -> bool {
+        self.is_apart() && due <= self.until && !(self.at..self.end).contains(&u64::from(slot))
+    }
+
+    /// Whether this chunk has been looked at in part.
     pub(super) fn is_in(&self, chunk_of: impl Fn(u32) -> usize, chunk: usize) -> bool {
         self.at < self.end && chunk_of(self.at as u32) == chunk
-            || self.leaving.iter().any(|stamp| chunk_of(stamp.key.slot) == chunk)
+    }
+
+    /// Marks for which there is memory.
+    pub(super) fn capacity(&self) -> usize {
+        self.sorter.capacity()
     }
 
     /// Some number below `below`, which is at most 2³².
@@ -243,27 +275,40 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         self.far.sift.work = self.work();
     }
 
-    /// The first leaf, if nothing far belongs before its end; `None` if there is no leaf at all.
-    pub(super) fn ripe_leaf(&mut self) -> Option<LeafId> {
-        loop {
-            let first = self.index.first_leaf();
-            let end = self.far.floor.saturating_add(1);
-            let is_ripe =
-                !self.far.sift.is_apart() || self.index.second_bound().is_some_and(|bound| bound <= end);
-            let is_all = self.far.live == 0 && self.far.sift.stage == Stage::Idle;
-            if first.is_some() && is_ripe || is_all {
-                return first;
-            }
-            self.catch_up();
+    /// What is far, or stands in line, is above this.
+    #[inline]
+    pub(super) fn floor(&self) -> Order {
+        if self.line.live > 0 {
+            self.line.floor
+        } else if self.far.sift.is_apart() {
+            self.far.sift.floor
+        } else {
+            self.far.floor
         }
+    }
+
+    /// Brings near what comes next of all that is far; says whether anything is.
+    pub(super) fn approach(&mut self) -> bool {
+        if self.line.live > 0 {
+            self.call();
+        } else if self.far.live > 0 || self.far.sift.is_apart() {
+            self.catch_up();
+        } else {
+            return false;
+        }
+        true
     }
 
     /// Brings the sifting to its end at once, or a whole one if none is under way.
     #[cold]
-    pub(super) fn catch_up(&mut self) {
-        while self.far.live > 0 || self.far.sift.stage != Stage::Idle {
+    fn catch_up(&mut self) {
+        if self.far.sift.stage == Stage::Clearing {
+            // There is time for that later.
+            self.far.sift.stage = Stage::Idle;
+        }
+        loop {
             self.advance(u64::MAX);
-            if self.far.sift.stage == Stage::Idle {
+            if !self.far.sift.is_under_way() {
                 return;
             }
         }
@@ -273,8 +318,9 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         match self.far.sift.stage {
             Stage::Idle => self.begin(),
             Stage::Drawing => self.draw(),
-            Stage::Planning => self.plan(budget),
             Stage::Sifting => self.sift(budget),
+            Stage::Sorting => self.sort(budget),
+            Stage::Lining => self.line_up(budget),
             Stage::Clearing => self.clear(budget),
         }
     }
@@ -311,120 +357,55 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
             // Where there is none nothing is drawn: else those in chunks with few would be drawn more often.
             let slot = sift.draw(self.slab.end());
             let due = Coarse::from_link(self.slab.link(slot));
-            sift.sample.extend((due != Coarse::NEVER).then_some(due));
+            sift.sample.extend((due != Coarse::NEVER && !self.line.has(due)).then_some(due));
         }
         if sift.sample.len() >= SAMPLE {
-            self.begin_planning();
+            self.choose();
         } else if sift.draws >= MOST_DRAWS {
             self.begin_sifting(Coarse::LAST);
         }
     }
 
     /// Finds out until when there is, by the sample, as much due as is wanted.
-    fn begin_planning(&mut self) {
+    fn choose(&mut self) {
         let (wanted, wants_all) = (self.wanted(), self.wants_all());
         let sift = &mut self.far.sift;
         self.work += 2 * sift.sample.len() as u64;
         sift.sample.sort_unstable();
         let len = sift.sample.len();
         let rank = (len as u64 * wanted as u64 / self.far.live as u64) as usize;
-        let rank = if wants_all { len - 1 } else { rank.min(len - 1) };
-        sift.until = if wants_all { Coarse::LAST } else { sift.sample[rank] };
-        sift.stage = Stage::Planning;
-        // The last leaf below the floor gets nothing more from above it.
-        let first = self.far.floor.saturating_add(1);
-        sift.plan = Plan::of(first, rank + 1, len, self.far.live);
-        sift.vacant = Some(first);
-        self.plan(0);
-    }
-
-    /// Adds the next leaves that are planned, one at least.
-    fn plan(&mut self, budget: u64) {
-        let before = self.work();
-        loop {
-            let sift = &mut self.far.sift;
-            if sift.plan.is_over() {
-                let until = sift.until;
-                return self.begin_sifting(until);
-            }
-            self.work += 2;
-            if let Some(bound) = sift.plan.next(&sift.sample) {
-                // Without memory for stamps until some come.
-                let id = self.leaves.insert(Leaf::new(bound, 0), NONE).slot;
-                self.index.add_last(bound, id);
-            }
-            if self.work() - before >= budget {
-                return;
-            }
-        }
+        let until = if wants_all { Coarse::LAST } else { sift.sample[rank.min(len - 1)] };
+        self.begin_sifting(until);
     }
 
     fn begin_sifting(&mut self, until: Coarse) {
-        self.far.limit = order(until.last(), u64::MAX);
         let sift = &mut self.far.sift;
         sift.stage = Stage::Sifting;
+        sift.sample = Vec::new();
         sift.until = until;
+        sift.floor = self.far.floor;
+        sift.found = 0;
         (sift.at, sift.end) = (0, self.slab.end());
+        self.far.floor = order(until.last(), u64::MAX);
+        self.far.limit = self.far.limit.max(self.far.floor);
     }
 
     fn sift(&mut self, budget: u64) {
         let before = self.work();
         loop {
+            if self.far.sift.at >= self.far.sift.end {
+                self.far.sift.stage = Stage::Sorting;
+                return;
+            }
             let spent = self.work() - before;
-            if spent >= budget || self.far.sift.stage != Stage::Sifting {
+            if spent >= budget {
                 return;
             }
-            if let Some(stamp) = self.far.sift.leaving.pop() {
-                self.bring_near(stamp);
-            } else if self.far.sift.at < self.far.sift.end {
-                self.look(budget - spent);
-            } else {
-                return self.begin_clearing();
-            }
+            self.look(budget - spent);
         }
     }
 
-    pub(super) fn begin_clearing(&mut self) {
-        let sift = &mut self.far.sift;
-        sift.stage = Stage::Clearing;
-        (sift.at, sift.end) = (0, 0);
-        if sift.vacant.is_none() {
-            self.end_sifting();
-        }
-    }
-
-    /// Drops planned leaves to which nothing has come.
-    fn clear(&mut self, budget: u64) {
-        let before = self.work();
-        while let Some(from) = self.far.sift.vacant {
-            if self.work() - before >= budget {
-                return;
-            }
-            let (leaves, work) = (&mut self.leaves, &mut self.work);
-            self.far.sift.vacant = self.index.sweep(from, |id| {
-                let is_kept = leaves.tenant(id).len() > 0;
-                if !is_kept {
-                    *work += 1;
-                    let key = leaves.key(id);
-                    leaves.remove(key);
-                }
-                is_kept
-            });
-        }
-        self.end_sifting();
-    }
-
-    fn end_sifting(&mut self) {
-        let sift = &mut self.far.sift;
-        sift.stage = Stage::Idle;
-        sift.grace = 0;
-        self.far.floor = self.far.limit;
-        self.far.high = self.near() + self.near() / 8;
-        // Not forgotten at once: where timers are cancelled again and again, the next wait would bring them all near.
-        self.far.cancelled /= 2;
-    }
-
-    /// Looks at the next slots, so many at most, for entries that are to leave.
+    /// Looks at the next slots, so many at most, for entries that are wanted.
     fn look(&mut self, most: u64) {
         let sift = &mut self.far.sift;
         let chunk = Values::<E>::chunk_of(sift.at as u32);
@@ -444,56 +425,154 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
             *earliest = Coarse::NEVER;
             sift.earliest = Coarse::NEVER;
         }
-        let stop = slots.end.min(sift.at.saturating_add(most));
-        let mut keys = [TaskKey::NONE; FEW];
-        let mut found = 0;
-        while sift.at < stop && found < FEW {
-            let most = (stop - sift.at) as usize;
-            let Found { key, stopped, looks } = self.slab.find(sift.at as u32, most, |link| {
-                let due = Coarse::from_link(link);
-                let leaves = due <= sift.until;
-                if !leaves {
-                    sift.earliest = sift.earliest.min(due);
-                }
-                leaves
-            });
-            self.work += looks.max(1);
-            sift.at = stopped;
-            if let Some(key) = key {
-                keys[found] = key;
-                found += 1;
+        let before = sift.sorter.pile.len();
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let (stopped, looks) = self.slab.look(sift.at as u32, most, |key, link| {
+            let due = Coarse::from_link(link);
+            if due > sift.until {
+                sift.earliest = sift.earliest.min(due);
+            } else if !self.line.has(due) {
+                sift.sorter.add(Mark { due, key });
             }
-        }
+        });
+        let found = sift.sorter.pile.len() - before;
+        self.work += looks.max(1) + found as u64;
+        sift.found += found;
+        sift.at = stopped;
         if sift.at == slots.end {
             *earliest = sift.earliest.min(*earliest);
         }
-        // One after the other: where each is somewhere else in memory, all are waited for together.
-        sift.leaving.extend(keys[..found].iter().filter_map(|&key| {
-            let tenant = self.slab.get(key)?;
-            Some(Stamp { deadline: tenant.deadline(), number: tenant.number(), key })
-        }));
     }
 
-    /// Puts a far entry where it belongs, unless it was cancelled.
-    fn bring_near(&mut self, stamp: Stamp) {
+    fn sort(&mut self, budget: u64) {
+        let sift = &mut self.far.sift;
+        self.work += sift.sorter.step(budget);
+        if sift.sorter.is_over() {
+            self.begin_check();
+        }
+    }
+
+    fn begin_check(&mut self) {
+        let sift = &mut self.far.sift;
+        sift.stage = Stage::Lining;
+        let sweeps = sift.sorter.pile.len() - sift.found > DEAD;
+        sift.check = Check { sweeps, ..Check::new() };
+    }
+
+    /// Looks through what has been sorted: crowds go to the leaves, the others to the line, if few of them are dead.
+    fn line_up(&mut self, budget: u64) {
+        let before = self.work();
+        while self.far.sift.check.at < self.far.sift.sorter.pile.len() {
+            if self.work() - before >= budget {
+                return;
+            }
+            self.check_next();
+            if self.far.sift.stage != Stage::Lining {
+                return;
+            }
+        }
+        self.keep_same();
+        self.end_sifting();
+    }
+
+    fn check_next(&mut self) {
+        let sift = &mut self.far.sift;
+        let Check { at, same, is_crowd, .. } = sift.check;
+        let due = sift.sorter.pile.get(at).due;
         self.work += 1;
-        if !self.slab.is_live(stamp.key) {
+        if sift.sorter.pile.get(same).due != due {
+            self.keep_same();
+            let check = &mut self.far.sift.check;
+            (check.same, check.is_crowd) = (at, false);
+        } else if is_crowd {
+            self.bring_mark(at);
+        } else if at - same >= CROWD {
+            sift.check.is_crowd = true;
+            (same..=at).for_each(|at| self.bring_mark(at));
+        }
+        self.far.sift.check.at = at + 1;
+    }
+
+    /// Those that are due at the same instant as the last, about, stay if they are no crowd.
+    fn keep_same(&mut self) {
+        let Sift { check, sorter, .. } = &mut self.far.sift;
+        if check.is_crowd {
             return;
         }
-        let order = stamp.order();
-        self.far.live -= 1;
-        let id = match self.index.find(order) {
-            Some((place, leaf)) if self.leaves.tenant(leaf).len() == LEAF => {
-                self.make_room(place, leaf, order)
+        for at in check.same..check.at {
+            let mark = sorter.pile.get(at);
+            if !check.sweeps || self.slab.is_live(mark.key) {
+                sorter.pile.set(check.kept, mark);
+                check.kept += 1;
             }
-            Some((_, leaf)) => leaf,
-            // It is above the floor, so by 1 above all of the front.
-            None => self.leave_to_leaves(order),
-        };
-        self.slab.relink(stamp.key, id);
-        self.leaves.tenant_mut(id).push(stamp);
+        }
+    }
+
+    /// One of a crowd goes to where it belongs.
+    fn bring_mark(&mut self, at: usize) {
+        let key = self.far.sift.sorter.pile.get(at).key;
+        self.work += 1;
+        let Some(tenant) = self.slab.get(key) else { return };
+        let stamp = Stamp { deadline: tenant.deadline(), number: tenant.number(), key };
+        self.far.sift.found -= 1;
+        self.far.live -= 1;
+        self.bring_near(stamp);
+    }
+
+    fn end_sifting(&mut self) {
+        let sift = &mut self.far.sift;
+        if sift.check.kept - sift.found > DEAD && !sift.check.sweeps {
+            // So many were cancelled meanwhile.
+            return self.begin_check();
+        }
+        let litter = &mut self.line.litter;
+        let sorter = core::mem::replace(&mut sift.sorter, Sorter::new());
+        let sheets = sorter.into_pile(litter).into_sheets(sift.check.kept, litter);
+        let found = core::mem::take(&mut sift.found);
+        if found > 0 {
+            self.far.live -= found;
+            self.line.append(sheets, found, sift.floor);
+        } else {
+            add(litter, sheets);
+        }
+        // Not forgotten at once: where timers are cancelled again and again, the next wait would bring them all near.
+        self.far.cancelled /= 2;
+        sift.grace = 0;
+        sift.stage = Stage::Idle;
+        self.far.high = self.near() + self.near() / 8;
         if self.far.live == 0 {
             self.close();
+        }
+        self.clear_if_idle();
+    }
+
+    /// Nothing is far any more: what was found is not, either.
+    pub(super) fn abandon(&mut self) {
+        let sift = &mut self.far.sift;
+        core::mem::replace(&mut sift.sorter, Sorter::new()).into_litter(&mut self.line.litter);
+        (sift.at, sift.end, sift.grace, sift.found) = (0, 0, 0, 0);
+        sift.sample = Vec::new();
+        sift.stage = Stage::Idle;
+        self.clear_if_idle();
+    }
+
+    /// Has what is not needed any more given back.
+    pub(super) fn clear_if_idle(&mut self) {
+        if self.far.sift.stage == Stage::Idle && !self.line.litter.is_empty() {
+            self.far.sift.stage = Stage::Clearing;
+        }
+    }
+
+    /// Gives sheets back.
+    fn clear(&mut self, budget: u64) {
+        let most = usize::try_from(budget / PER_SHEET).unwrap_or(usize::MAX).max(1);
+        let litter = &mut self.line.litter;
+        let left = litter.len().saturating_sub(most);
+        self.work += PER_SHEET * (litter.len() - left) as u64;
+        litter.truncate(left);
+        if litter.is_empty() {
+            *litter = Vec::new();
+            self.far.sift.stage = Stage::Idle;
         }
     }
 }

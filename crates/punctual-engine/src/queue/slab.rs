@@ -75,14 +75,6 @@ pub(super) struct Slab<T, const BITS: u32> {
     work: u64,
 }
 
-/// What came of looking for a slot.
-pub(super) struct Found {
-    pub(super) key: Option<TaskKey>,
-    /// Before this slot.
-    pub(super) stopped: u64,
-    pub(super) looks: u64,
-}
-
 #[derive(Debug)]
 struct Chunk<T> {
     /// Grows up to a full chunk; empty while the chunk is absent.
@@ -283,26 +275,18 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         }
     }
 
-    /// Looks from slot `from` on, at `most` slots of its chunk, for one with a link that is `wanted`. Says before which slot
-    /// it has stopped: behind the one that it has found, or at the end of the chunk if there is nothing more in it. Of a chunk
-    /// that is absent there is nothing to look at.
-    pub(super) fn find(&self, from: u32, most: usize, mut wanted: impl FnMut(u32) -> bool) -> Found {
+    /// Looks from slot `from` on, at `most` slots of its chunk, and shows the key and the link of each. Says before which slot it has
+    /// stopped, and how many it has looked at. Of a chunk that is absent there is nothing to look at.
+    pub(super) fn look(&self, from: u32, most: usize, mut show: impl FnMut(TaskKey, u32)) -> (u64, u64) {
         let (number, start) = Self::split(from);
         let slots = self.chunks.get(number).map_or(&[][..], |chunk| &chunk.slots);
         let stop = slots.len().min(start.saturating_add(most));
         let rest = slots.get(start..stop).unwrap_or_default();
-        let first = u64::from(from) - start as u64;
-        match rest.iter().position(|slot| wanted(slot.link)) {
-            Some(at) => {
-                let slot = from + at as u32;
-                let key = Some(TaskKey { slot, generation: rest[at].generation });
-                Found { key, stopped: u64::from(slot) + 1, looks: at as u64 + 1 }
-            }
-            None => {
-                let end = if stop == slots.len() { Self::CHUNK } else { stop };
-                Found { key: None, stopped: first + end as u64, looks: rest.len() as u64 }
-            }
+        for (slot, &Slot { generation, link, .. }) in (from..).zip(rest) {
+            show(TaskKey { slot, generation }, link);
         }
+        let end = if stop == slots.len() { Self::CHUNK } else { stop };
+        (u64::from(from) - start as u64 + end as u64, rest.len() as u64)
     }
 
     /// The tenants in that chunk, and their links.

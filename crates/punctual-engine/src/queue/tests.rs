@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use std::rc::Rc;
 use std::vec::Vec;
 
+use super::coarse::Coarse;
 use super::sift::Stage;
 use crate::{TaskKey, Tick, TimerQueue};
 use trio::{SHAPES, grow_hold_shrink, op, run};
@@ -129,7 +130,7 @@ fn arrivals_during_a_sifting_keep_the_order() {
     for _ in 0..20 {
         let (mut queue, entries) = sifting(&mut random);
         let mut deadlines: Vec<u64> = entries.iter().map(|entry| entry.0).collect();
-        let [floor, limit] = [queue.far.floor, queue.far.limit].map(|order| (order >> 64) as u64);
+        let [floor, limit] = [queue.floor(), queue.far.limit].map(|order| (order >> 64) as u64);
         let limit = limit.min(100_000);
         for step in 0..random.u64(1..100) {
             let middle = floor + (limit - floor) / 2;
@@ -148,7 +149,7 @@ fn the_front_never_overtakes_a_sifting() {
     let mut random = fastrand::Rng::with_seed(12);
     for _ in 0..20 {
         let (mut queue, mut entries) = sifting(&mut random);
-        let floor = (queue.far.floor >> 64) as u64;
+        let floor = (queue.floor() >> 64) as u64;
         entries.sort_unstable_by_key(|entry| entry.0);
         let near = entries.partition_point(|&(deadline, _)| deadline <= floor);
         for (_, key) in entries.drain(..near) {
@@ -167,7 +168,7 @@ fn an_arrival_just_above_the_floor_waits_for_the_sifting() {
     let mut seen = 0;
     while seen < 5 {
         let (mut queue, mut entries) = sifting(&mut random);
-        let floor = (queue.far.floor >> 64) as u64;
+        let floor = (queue.floor() >> 64) as u64;
         let front: Vec<TaskKey> = queue.front.iter().rev().take(2).map(|stamp| stamp.key).collect();
         entries.retain(|&(deadline, key)| {
             let stays = deadline > floor || front.contains(&key);
@@ -180,9 +181,9 @@ fn an_arrival_just_above_the_floor_waits_for_the_sifting() {
             queue.purge_front();
         }
         // One above the floor would pass for equal to it.
-        let gap = queue.far.floor + 2;
+        let gap = queue.floor() + 2;
         if queue.far.sift.stage != Stage::Sifting
-            || queue.index.first_bound().is_none_or(|bound| bound <= gap)
+            || queue.index.first_bound().is_some_and(|bound| bound <= gap)
         {
             continue;
         }
@@ -200,27 +201,21 @@ fn a_sifting_ends_when_nothing_far_is_left() {
     for _ in 0..20 {
         let (mut queue, mut entries) = sifting(&mut random);
         random.shuffle(&mut entries);
-        let floor = (queue.far.floor >> 64) as u64;
-        let (near, far) = entries.into_iter().partition::<Vec<_>, _>(|&(deadline, _)| deadline <= floor);
+        let is_near = |key: TaskKey| Coarse::from_link(queue.slab.link(key.slot)) == Coarse::NEVER;
+        let (near, far) = entries.into_iter().partition::<Vec<_>, _>(|&(_, key)| is_near(key));
         for (_, key) in far {
             assert!(queue.cancel(key).is_some());
             queue.verify();
         }
-        assert_eq!(queue.far.live, 0);
+        assert_eq!((queue.far.live, queue.line.live), (0, 0));
         gives(queue, near.into_iter().map(|entry| entry.0).collect());
     }
 }
 
-/// How many leaves nothing has come to.
-fn vacant(queue: &TimerQueue<u64>) -> usize {
-    queue.behind().filter(|leaf| !leaf.is_page && leaf.len() == 0).count()
-}
-
-/// Crowds at a few instants, far from each other: leaves are planned where nobody comes, and do not stay.
+/// Crowds at a few instants, far from each other, do not stand in line, and come out in order all the same.
 #[test]
-fn leaves_that_were_planned_in_vain_are_cleared_away() {
+fn crowds_go_to_the_leaves() {
     let mut random = fastrand::Rng::with_seed(15);
-    let mut most = 0;
     for crowds in 1..8 {
         let (mut queue, mut deadlines) = (TimerQueue::new(), Vec::new());
         for number in 0..2_000 {
@@ -232,12 +227,123 @@ fn leaves_that_were_planned_in_vain_are_cleared_away() {
         for deadline in deadlines {
             assert_eq!(queue.pop().map(|fired| fired.value), Some(deadline));
             queue.verify();
-            most = most.max(vacant(&queue));
-            assert!(vacant(&queue) == 0 || queue.far.sift.stage != Stage::Idle);
+            assert_eq!(queue.line.live, 0, "they stand in line");
         }
         assert!(queue.index.first_bound().is_none());
     }
-    assert!(most > 10, "at most {most} were planned in vain");
+}
+
+/// A queue some of whose entries stand in line, with all deadlines that are in it.
+fn lined_up(random: &mut fastrand::Rng) -> (TimerQueue<u64>, Vec<(u64, TaskKey)>) {
+    let (mut queue, mut entries) = (TimerQueue::new(), Vec::new());
+    for number in 0..random.u64(500..3_000) {
+        let deadline = random.u64(..1_000_000);
+        entries.push((deadline, queue.insert(Tick::from_nanos(deadline), number, deadline)));
+    }
+    while queue.line.live < 30 {
+        assert!(queue.tend_ahead() || queue.pop().is_some(), "a line on the way");
+    }
+    entries.retain(|&(_, key)| queue.contains(key));
+    entries.sort_unstable_by_key(|entry| entry.0);
+    (queue, entries)
+}
+
+/// Whoever comes before, among or behind those in line is in its place.
+#[test]
+fn arrivals_beside_a_line_keep_the_order() {
+    let mut random = fastrand::Rng::with_seed(20);
+    for _ in 0..20 {
+        let (mut queue, entries) = lined_up(&mut random);
+        let mut deadlines: Vec<u64> = entries.iter().map(|entry| entry.0).collect();
+        for number in 10_000..10_000 + random.u64(1..500) {
+            let first = deadlines.iter().min().copied().unwrap_or(0);
+            let within = 1_000_000 >> random.u32(..12);
+            let deadline = first + random.u64(..within);
+            queue.insert(Tick::from_nanos(deadline), number, deadline);
+            deadlines.push(deadline);
+            queue.verify();
+            if random.u8(..4) == 0 {
+                let least = deadlines.iter().enumerate().min_by_key(|entry| entry.1).map(|entry| entry.0);
+                let expected = least.map(|at| deadlines.swap_remove(at));
+                assert_eq!(queue.pop().map(|fired| fired.value), expected);
+                queue.verify();
+            }
+        }
+        gives(queue, deadlines);
+    }
+}
+
+/// Somebody in line is due in a year. What comes meanwhile, and is due before that, is far all the same, as soon as it is much.
+#[test]
+fn a_line_that_reaches_far_ahead_keeps_nobody_near() {
+    let mut random = fastrand::Rng::with_seed(60);
+    let (mut queue, mut deadlines) = (TimerQueue::new(), Vec::new());
+    let mut insert = |queue: &mut TimerQueue<u64>, deadline: u64| {
+        queue.insert(Tick::from_nanos(deadline), deadlines.len() as u64, deadline);
+        deadlines.push(deadline);
+    };
+    for step in 0..200 {
+        insert(&mut queue, if step % 20 == 0 { (1 << 56) - (step << 46) } else { random.u64(..1_000) });
+    }
+    let mut gone = 0;
+    while queue.line.end() < 1 << 100 {
+        if !queue.tend_ahead() {
+            assert!(queue.pop().is_some(), "a line on the way");
+            gone += 1;
+        }
+    }
+    for _ in 0..3_000 {
+        insert(&mut queue, 1_000_000 + random.u64(..1_000_000));
+        queue.verify();
+    }
+    assert!(queue.far.live > 2_500, "{} are far, {} in line", queue.far.live, queue.line.live);
+    deadlines.sort_unstable();
+    gives(queue, deadlines.split_off(gone));
+}
+
+/// Those who leave the line are not met again, wherever they stood.
+#[test]
+fn who_leaves_the_line_is_not_met() {
+    for seed in 21..41 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut queue, mut entries) = lined_up(&mut random);
+        let (start, end) = (random.usize(..entries.len()), random.usize(..=entries.len()));
+        let mut gone: Vec<_> = entries.drain(start.min(end)..start.max(end)).collect();
+        if random.bool() {
+            random.shuffle(&mut gone);
+        }
+        for (_, key) in gone {
+            assert!(queue.cancel(key).is_some());
+            queue.verify();
+        }
+        for (deadline, _) in entries {
+            assert_eq!(queue.pop().map(|fired| fired.value), Some(deadline));
+            queue.verify();
+        }
+        assert!(queue.is_empty());
+    }
+}
+
+/// What stood in line leaves no memory behind.
+#[test]
+fn a_line_that_is_over_gives_its_memory_back() {
+    for cancels in [false, true] {
+        let mut random = fastrand::Rng::with_seed(42);
+        let (mut queue, entries) = lined_up(&mut random);
+        assert!(queue.footprint().marks > 30);
+        for (_, key) in entries {
+            if cancels {
+                queue.cancel(key);
+            } else {
+                queue.pop();
+            }
+            queue.verify();
+        }
+        while queue.far.sift.stage != Stage::Idle {
+            queue.upkeep();
+        }
+        assert_eq!(queue.footprint().marks, 0);
+    }
 }
 
 /// Half of all entries at nearly one instant, and the others anywhere.
@@ -256,24 +362,33 @@ fn a_crowd_among_others_is_in_order() {
     }
 }
 
-/// All that was about to come is cancelled, at every stage: what was planned for it goes, whether anything else is far or not.
+/// A queue at that stage, with all deadlines that are in it.
+fn at_stage(stage: Stage) -> (TimerQueue<u64>, Vec<(u64, TaskKey)>) {
+    let mut random = fastrand::Rng::with_seed(17);
+    let (mut queue, mut entries) = (TimerQueue::new(), Vec::new());
+    for number in 0..3_000 {
+        // Some of them in a crowd.
+        let deadline = random.u64(..1_000_000).max(600_000 * u64::from(random.u8(..8) == 0));
+        entries.push((deadline, queue.insert(Tick::from_nanos(deadline), number, deadline)));
+    }
+    while queue.far.sift.stage != stage {
+        assert!(queue.tend_ahead() || queue.pop().is_some(), "{stage:?} on the way");
+    }
+    queue.verify();
+    entries.retain(|&(_, key)| queue.contains(key));
+    entries.sort_unstable_by_key(|entry| entry.0);
+    (queue, entries)
+}
+
+const STAGES: [Stage; 5] = [Stage::Drawing, Stage::Sifting, Stage::Sorting, Stage::Lining, Stage::Clearing];
+
+/// All that was about to come is cancelled, at every stage, whether anything else is far or not.
 #[test]
-fn nothing_planned_stays_when_nobody_comes() {
-    for stage in [Stage::Planning, Stage::Sifting, Stage::Clearing] {
+fn nothing_stays_when_nobody_comes() {
+    for stage in STAGES {
         for leave in [0, 3, 400] {
-            let mut random = fastrand::Rng::with_seed(17);
-            let (mut queue, mut entries) = (TimerQueue::new(), Vec::new());
-            for number in 0..3_000 {
-                let deadline = random.u64(..1_000_000);
-                entries.push((deadline, queue.insert(Tick::from_nanos(deadline), number, deadline)));
-            }
-            while queue.far.sift.stage != stage {
-                assert!(queue.tend_ahead() || queue.pop().is_some(), "{stage:?} on the way");
-            }
-            queue.verify();
-            entries.retain(|&(_, key)| queue.contains(key));
-            entries.sort_unstable_by_key(|entry| entry.0);
-            let near = entries.partition_point(|entry| (entry.0 as u128) << 64 <= queue.far.floor);
+            let (mut queue, mut entries) = at_stage(stage);
+            let near = entries.partition_point(|entry| (entry.0 as u128) << 64 <= queue.floor());
             for (_, key) in entries.drain(near..entries.len() - leave) {
                 // Without upkeep, so that all go at this stage, as far as it is left to them.
                 assert!(queue.cancel_untended(key).is_some());
@@ -283,36 +398,58 @@ fn nothing_planned_stays_when_nobody_comes() {
                 queue.upkeep();
                 queue.verify();
             }
-            assert_eq!(vacant(&queue), 0);
             gives(queue, entries.into_iter().map(|entry| entry.0).collect());
         }
     }
 }
 
-/// The front runs empty while nothing is left but leaves that were planned: they are no entries.
+/// The queue is emptied by cancels, the last first or the first first, and then by pops.
 #[test]
-fn a_queue_that_is_emptied_while_planning_is_empty() {
-    for stage in [Stage::Planning, Stage::Sifting, Stage::Clearing] {
+fn a_queue_that_is_emptied_while_sifting_is_empty() {
+    for stage in STAGES {
         for descending in [false, true] {
-            let (mut queue, mut keys) = (TimerQueue::new(), Vec::new());
-            for number in 0..3_000 {
-                keys.push(queue.insert(Tick::from_nanos(number * 617 % 3_001), number, number));
-            }
-            while queue.far.sift.stage != stage {
-                assert!(queue.tend_ahead() || queue.pop().is_some(), "{stage:?} on the way");
-            }
-            keys.sort_unstable_by_key(|key| queue.get(*key).map(|number| number * 617 % 3_001));
+            let (mut queue, mut entries) = at_stage(stage);
             if descending {
-                keys.reverse();
+                entries.reverse();
             }
-            for key in keys {
+            for (_, key) in entries {
                 queue.cancel_untended(key);
                 queue.verify();
             }
             assert!(queue.is_empty() && queue.index.first_bound().is_none());
-            assert_eq!((queue.far.sift.stage, vacant(&queue)), (Stage::Idle, 0));
+            assert_eq!((queue.far.live, queue.line.live), (0, 0));
         }
+        let (queue, entries) = at_stage(stage);
+        gives(queue, entries.into_iter().map(|entry| entry.0).collect());
     }
+}
+
+/// All that is far is in crowds, which go to the leaves while it is looked through; the last are cancelled before. Whoever pops finds
+/// those in the leaves, though the sifting is not over.
+#[test]
+fn what_has_gone_to_the_leaves_is_found_while_others_are_looked_through() {
+    let mut seen = 0;
+    for seed in 50..150 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut queue, mut entries) = (TimerQueue::new(), Vec::new());
+        for number in 0..400 {
+            let deadline = if number < 60 { random.u64(..1_000) } else { random.u64(1..8) * 1_000_000 };
+            entries.push((deadline, queue.insert(Tick::from_nanos(deadline), number, deadline)));
+        }
+        while queue.far.sift.stage != Stage::Lining && (queue.tend_ahead() || queue.pop().is_some()) {}
+        entries.retain(|&(_, key)| queue.contains(key));
+        let last = random.u64(2..8) * 1_000_000;
+        entries.retain(|&(deadline, key)| deadline < last || queue.cancel_untended(key).is_none());
+        while queue.far.live > 0 && queue.far.sift.is_apart() {
+            queue.upkeep();
+            queue.verify();
+        }
+        seen += u32::from(queue.far.sift.is_apart());
+        entries.retain(|&(deadline, key)| deadline > 1_000 || queue.cancel_untended(key).is_none());
+        queue.verify();
+        gives(queue, entries.into_iter().map(|entry| entry.0).collect());
+    }
+    assert!(seen > 3, "{seen}");
 }
 
 /// A queue that is dropped in the middle of a sifting drops every value once.

@@ -23,9 +23,10 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         self.verify_front();
         self.verify_leaves();
         self.verify_far();
+        self.line.verify(|key| self.slab.is_live(key));
         self.verify_ramp();
         let live = self.stamps().filter(|stamp| self.slab.is_live(stamp.key)).count();
-        let far = self.far.live;
+        let far = self.far.live + self.line.live;
         assert!(live + far == self.len(), "{live} live stamps and {far} far for {} entries", self.len());
         self.verify_second();
     }
@@ -68,10 +69,9 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
             assert!(id != self.front_leaf, "the front is in the index");
             assert!(!leaf.is_page, "a page is in the index");
             assert!(leaf.bound == bound, "leaf {id} does not know its bound");
-            let is_vacant = leaf.len() == 0 && self.far.sift.vacant.is_some_and(|vacant| bound >= vacant);
-            assert!(leaf.live() > 0 || is_vacant, "leaf invariant 1: a leaf without an entry");
-            assert!(bound <= self.far.limit || is_vacant, "far invariant 1: a leaf above the limit");
+            assert!(leaf.live() > 0, "leaf invariant 1: a leaf without an entry");
             // Equal orders, against the contract, may be on both sides of a bound.
+            assert!(bound <= self.far.limit.saturating_add(1), "far invariant 1: a leaf above the limit");
             let next = leaves.peek().map_or(self.far.limit.saturating_add(1), |&(bound, _)| bound);
             self.verify_leaf(id, bound, next);
         }
@@ -81,40 +81,43 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
     }
 
     fn verify_far(&self) {
-        let far = &self.far;
+        let (far, line) = (&self.far, &self.line);
         let is_sifting = far.sift.stage == Stage::Sifting;
-        let is_apart = is_sifting || far.sift.stage == Stage::Clearing;
-        assert!(is_apart || far.floor == far.limit, "far invariant 1: a floor below the limit");
-        assert!(far.sift.vacant.is_none() || far.sift.is_apart(), "sift invariant 3: vacant, but idle");
-        assert!(far.sift.vacant.is_none_or(|vacant| vacant > far.floor), "sift invariant 3: below the floor");
-        assert!(
-            is_sifting || far.sift.at == far.sift.end && far.sift.leaving.is_empty(),
-            "sifting, but not at that stage"
-        );
-        let end = far.floor.saturating_add(1);
-        assert!(self.front.first().is_none_or(|stamp| stamp.order() <= end), "sift invariant 1: the front");
-        let mut live = 0;
+        assert!(is_sifting || far.sift.at >= far.sift.end, "sifting, but not at that stage");
+        let end = self.floor().saturating_add(1);
+        assert!(self.front.first().is_none_or(|stamp| stamp.order() <= end), "far invariant 1: the front");
+        assert!(far.floor <= far.limit, "far invariant 1: a floor above the limit");
+        assert!(line.end() <= far.floor, "line invariant 2: it ends above the floor of what is far");
+        let (mut live, mut found, mut in_line) = (0, 0, 0);
         for (key, tenant) in self.slab.iter() {
             let due = Coarse::from_link(self.slab.link(key.slot));
             if due == Coarse::NEVER {
                 continue;
             }
-            live += 1;
             assert!(
                 due == Coarse::of(tenant.deadline()),
                 "far invariant 2: it says that it is due at another time"
             );
-            let todo = (far.sift.at..far.sift.end).contains(&u64::from(key.slot));
-            let is_leaving = far.sift.leaving.iter().any(|stamp| stamp.key == key);
-            let above = if todo || is_leaving { far.floor } else { far.limit };
             let order = order(tenant.deadline(), tenant.number());
+            assert!(order > self.floor(), "far invariant 1, line invariant 3: it is not above the floor");
+            if line.has(due) {
+                in_line += 1;
+                continue;
+            }
+            live += 1;
+            let is_found = far.sift.has_found(key.slot, due);
+            found += usize::from(is_found);
+            let todo = (far.sift.at..far.sift.end).contains(&u64::from(key.slot));
+            let above = if todo || is_found { far.sift.floor } else { far.floor };
             assert!(order > above, "far invariant 1, sift invariant 2: a far entry that is not above");
             let chunk = Values::<E>::chunk_of(key.slot);
             let is_known = far.earliest[chunk] <= due || far.sift.is_in(Values::<E>::chunk_of, chunk);
-            assert!(is_known, "far invariant 3: a far entry before the earliest of its chunk");
+            assert!(is_known || is_found, "far invariant 3: a far entry before the earliest of its chunk");
         }
+        assert!(in_line == line.live, "line invariant 2: {in_line} stand in line, not {}", line.live);
         assert!(live == far.live, "far invariant 2: {live} are far, not {}", far.live);
-        let is_closed = far.limit == Order::MAX && !is_sifting;
+        assert!(found == far.sift.found, "sift invariant 3: {found} were found, not {}", far.sift.found);
+        let is_closed = far.floor == Order::MAX || far.sift.is_apart();
         assert!(live > 0 || is_closed, "far invariant 4: nothing far, but a limit");
     }
 
