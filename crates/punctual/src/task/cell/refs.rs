@@ -200,11 +200,11 @@ impl TaskRef {
             let first = self.0.as_ptr().cast::<u8>();
             let home = memory::home(first);
             // SAFETY: hints, which do nothing else, whatever the address; every x86-64 of the last twenty years knows them.
-            // For writing, because that is what comes. Most tasks are in one line, or in two; and when it has run, what it is
-            // in is told that it is free.
+            // For writing, because that is what comes. The smallest tasks are in one line, most others in two, of which the last word
+            // of a smallest one would be in the second; and when it has run, what it is in is told that it is free.
             unsafe {
                 std::arch::asm!(
-                    "prefetchw [{first}]", "prefetchw [{first} + 32]", "prefetchw [{home}]",
+                    "prefetchw [{first}]", "prefetchw [{first} + 56]", "prefetchw [{home}]",
                     first = in(reg) first, home = in(reg) home,
                     options(nostack, preserves_flags, readonly)
                 );
