@@ -205,9 +205,15 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
             return self.disband();
         }
         let Some(at) = self.line.row_of(due, key) else { return };
+        self.line.rows[at].dead += 1;
+        self.thin_row(at);
+        self.line.raise_floor();
+    }
+
+    /// Drops the dead of a row, if they are too many, or all of it.
+    fn thin_row(&mut self, at: usize) {
         let served = if at == 0 { self.line.served } else { 0 };
-        let row = &mut self.line.rows[at];
-        row.dead += 1;
+        let Some(row) = self.line.rows.get_mut(at) else { return };
         if !is_overgrown(row.dead, row.marks.len() - served) {
             return;
         }
@@ -223,7 +229,6 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         if is_empty {
             self.line.rows.remove(at);
         }
-        self.line.raise_floor();
     }
 
     fn disband(&mut self) {
@@ -265,7 +270,10 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         if self.line.live == 0 {
             return self.disband();
         }
+        // What was the last but one has lost some, too, perhaps.
+        self.thin_row(self.line.rows.len() - 1);
         self.line.end_with_last();
+        self.line.raise_floor();
     }
 
     /// Brings the next in line near, for a front that has run empty. Somebody stands in line; but those who come first may all be dead.
