@@ -24,8 +24,9 @@
 //! - *When nobody lives* the line is disbanded. Its memory is given back a few sheets at a time.
 //!
 //! # Cost
-//! 12 bytes for each mark, and one look at the entry, with those of its neighbours all at once. By 4 and 5 a call looks at a
-//! few hundred marks at most.
+//! 12 bytes for each mark, and one look at the entry, with those of its neighbours all at once. By 4 and 5 a pop looks at a
+//! few hundred marks at most. Those that are due at one instant, about, are called together, whatever work they make in the leaves: where
+//! that instant is long, because it is a year ahead, and more than sixty leaves within it are just full, that is much in one call.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -393,8 +393,10 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         let value = tenant.into_value();
         let due = Coarse::from_link(id);
         if due != Coarse::NEVER {
+            // Whoever stands in line counts as near.
+            let was = if self.line.has(due) { Was::Near } else { Was::Far };
             self.leave_far(key, due);
-            return Some((value, Was::Far));
+            return Some((value, was));
         }
         let leaf = self.leaves.tenant_mut(id);
         leaf.dead += 1;

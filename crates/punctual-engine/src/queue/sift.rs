@@ -37,7 +37,7 @@
 //!
 //! # Why the front does not catch up with it
 //! Let the slab have the breadth B when a sifting begins. It looks at each slot once, and at each chunk that is absent (B), makes at
-//! most as many marks (B), moves each for three digits (3 B), and looks them through, twice if many were cancelled meanwhile (2 B). If
+//! most as many marks (B), moves each for three digits (3 B), and looks them through, and again as often as many were cancelled meanwhile (2 B, and more only for whoever cancels hundreds between two pops). If
 //! all of them are crowds, each is brought to the leaves (B), which are split to make room: 144 moves for 432 stamps looked at (3 B). Together no more than
 //! 11 B, and less than 3 B where a quarter is found and there is no crowd. Each call does
 //! `BUDGET` = 384 of it, except calls that have done as much by themselves, which are one in fifty. So it is over after
@@ -45,7 +45,7 @@
 //! near. But B/32 + `LOW` were near, and `LOW` is more than those 60, the front and the first leaf have.
 //!
 //! An insert takes nothing from what is near, and adds nothing to what is sought, so some of them may share a step. A cancel of what
-//! is far takes nothing from it either.
+//! is far takes nothing from it either; one of what stands in line does.
 //!
 //! Whoever has time may begin earlier and take steps of its own, smaller ones ([`TimerQueue::tend_ahead`]). Then more is
 //! near than has to be, and so many calls, the *grace*, take no step at all: at worst each of them has taken one entry from
@@ -147,19 +147,23 @@ pub(super) struct Sift {
 struct Check {
     /// Marks before this one have been looked at.
     at: usize,
+    /// There are so many; behind them is what others have moved away from.
+    end: usize,
     /// So many of these are to stay, the first.
     kept: usize,
     /// Where those begin that are due when the last was, about.
     same: usize,
     /// Whether they are a crowd.
     is_crowd: bool,
+    /// Of a crowd, those before this one have been brought near.
+    brought: usize,
     /// Whether the dead are to go.
     sweeps: bool,
 }
 
 impl Check {
     const fn new() -> Self {
-        Self { at: 0, kept: 0, same: 0, is_crowd: false, sweeps: false }
+        Self { at: 0, end: 0, kept: 0, same: 0, is_crowd: false, brought: 0, sweeps: false }
     }
 }
 
@@ -448,27 +452,36 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         let sift = &mut self.far.sift;
         self.work += sift.sorter.step(budget);
         if sift.sorter.is_over() {
-            self.begin_check();
+            let end = sift.sorter.pile.len();
+            self.begin_check(end);
         }
     }
 
-    fn begin_check(&mut self) {
+    /// Has the first `end` marks looked through.
+    fn begin_check(&mut self, end: usize) {
         let sift = &mut self.far.sift;
         sift.stage = Stage::Lining;
-        let sweeps = sift.sorter.pile.len() - sift.found > DEAD;
-        sift.check = Check { sweeps, ..Check::new() };
+        sift.check = Check { end, sweeps: end - sift.found > DEAD, ..Check::new() };
     }
 
     /// Looks through what has been sorted: crowds go to the leaves, the others to the line, if few of them are dead.
     fn line_up(&mut self, budget: u64) {
         let before = self.work();
-        while self.far.sift.check.at < self.far.sift.sorter.pile.len() {
+        loop {
+            let Check { at, end, is_crowd, brought, .. } = self.far.sift.check;
+            let has_crowd = is_crowd && brought < at;
+            if at == end && !has_crowd {
+                break;
+            }
             if self.work() - before >= budget {
                 return;
             }
-            self.check_next();
-            if self.far.sift.stage != Stage::Lining {
-                return;
+            self.work += 1;
+            if has_crowd {
+                self.far.sift.check.brought += 1;
+                self.bring_mark(brought);
+            } else {
+                self.check_next();
             }
         }
         self.keep_same();
@@ -478,17 +491,12 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
     fn check_next(&mut self) {
         let sift = &mut self.far.sift;
         let Check { at, same, is_crowd, .. } = sift.check;
-        let due = sift.sorter.pile.get(at).due;
-        self.work += 1;
-        if sift.sorter.pile.get(same).due != due {
+        if sift.sorter.pile.get(same).due != sift.sorter.pile.get(at).due {
             self.keep_same();
             let check = &mut self.far.sift.check;
             (check.same, check.is_crowd) = (at, false);
-        } else if is_crowd {
-            self.bring_mark(at);
-        } else if at - same >= CROWD {
-            sift.check.is_crowd = true;
-            (same..=at).for_each(|at| self.bring_mark(at));
+        } else if !is_crowd && at - same >= CROWD {
+            (sift.check.is_crowd, sift.check.brought) = (true, same);
         }
         self.far.sift.check.at = at + 1;
     }
@@ -521,9 +529,10 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
 
     fn end_sifting(&mut self) {
         let sift = &mut self.far.sift;
-        if sift.check.kept - sift.found > DEAD && !sift.check.sweeps {
+        let kept = sift.check.kept;
+        if kept - sift.found > DEAD {
             // So many were cancelled meanwhile.
-            return self.begin_check();
+            return self.begin_check(kept);
         }
         let litter = &mut self.line.litter;
         let sorter = core::mem::replace(&mut sift.sorter, Sorter::new());

