@@ -14,8 +14,9 @@ pub(crate) fn run<P: Peer>(args: &Args) -> Outcome {
     let spread = args.millis("spread_ms", 100)?;
     let peer: P = peer::start(workers)?;
     pass(&peer, n / 10, spread)?;
-    let took = pass(&peer, n, spread)?;
+    let (submitted, took) = pass(&peer, n, spread)?;
     let mut line = Line::new().put("per_s", n as f64 * 1e9 / took as f64);
+    line = line.put("submit_ns", submitted as f64 / n as f64);
     if workers == 1 {
         let spread = if spread.is_zero() { spread } else { Duration::from_millis(40) };
         let order = verify::order(&peer, spread)?;
@@ -25,7 +26,8 @@ pub(crate) fn run<P: Peer>(args: &Args) -> Outcome {
     Ok(line)
 }
 
-fn pass<P: Peer>(peer: &P, n: usize, spread: Duration) -> Result<u64, crate::Trouble> {
+/// How long it took until the last was submitted, and until the last had run.
+fn pass<P: Peer>(peer: &P, n: usize, spread: Duration) -> Result<(u64, u64), crate::Trouble> {
     let tally = Tally::leaked(n);
     let mut random = fastrand::Rng::with_seed(1);
     let mut producer = peer.producer();
@@ -36,6 +38,7 @@ fn pass<P: Peer>(peer: &P, n: usize, spread: Duration) -> Result<u64, crate::Tro
         let handle = producer.schedule(delay, move || tally.mark(task));
         producer.leave(handle);
     }
+    let submitted = clock::now() - start;
     tally.wait(verify::PATIENCE)?;
-    Ok(clock::now() - start)
+    Ok((submitted, clock::now() - start))
 }

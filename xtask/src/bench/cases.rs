@@ -184,7 +184,7 @@ pub(crate) fn cases(scale: &Scale) -> Vec<Case> {
     for (id, spread) in [("W3", scale.pick(100, 20)), ("W3b", "0".to_owned())] {
         for &workers in &scale.workers {
             let fire = Case { better: Better::More, ..case(id, "fire", ("per_s", "tasks a second")) };
-            let fire = Case { extras: &["disorder", "early_us"], ..fire };
+            let fire = Case { extras: &["submit_ns", "disorder", "early_us"], ..fire };
             let n = ("n", scale.pick(1_000_000, 200_000));
             cases.push(fire.with(&[n, ("spread_ms", spread.clone()), ("workers", workers.to_string())]));
         }
