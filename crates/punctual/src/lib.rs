@@ -74,6 +74,8 @@ mod delay_queue;
 mod error;
 mod executor;
 mod failure;
+#[allow(unsafe_code, reason = "see what it buys, there")]
+mod fetch;
 mod future;
 mod future_task;
 mod handle;

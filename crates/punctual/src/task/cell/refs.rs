@@ -24,6 +24,7 @@ use super::extra::Traits;
 use super::header::{Header, Kind};
 use super::memory;
 use super::{Body, Cell, Task, Typed};
+use crate::fetch;
 use crate::pool::Tether;
 use crate::sync::atomic::Ordering;
 use crate::task::perform::{Ended, Run};
@@ -195,21 +196,12 @@ impl TaskRef {
     /// Brings the task into the cache, for whoever will need it soon.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            let first = self.0.as_ptr().cast::<u8>();
-            let home = memory::home(first);
-            // SAFETY: hints, which do nothing else, whatever the address; every x86-64 of the last twenty years knows them.
-            // For writing, because that is what comes. The smallest tasks are in one line, most others in two, of which the last word
-            // of a smallest one would be in the second; and when it has run, what it is in is told that it is free.
-            unsafe {
-                std::arch::asm!(
-                    "prefetchw [{first}]", "prefetchw [{first} + 56]", "prefetchw [{home}]",
-                    first = in(reg) first, home = in(reg) home,
-                    options(nostack, preserves_flags, readonly)
-                );
-            }
-        }
+        let first = self.0.as_ptr().cast::<u8>().cast_const();
+        fetch::for_writing(first);
+        // The smallest tasks are in one line, most others in two, of which the last word of a smallest one would be in the second.
+        fetch::for_writing(first.wrapping_add(56));
+        // When it has run, what it is in is told that it is free.
+        fetch::for_writing(memory::home(first));
     }
 
     /// What tells it from all other tasks, while it is there. Not to be followed.

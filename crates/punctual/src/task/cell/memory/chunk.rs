@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::depot::Chunk;
-use super::{Sizes, Word};
+use super::{GROUPS, Sizes, Spot, Word};
 
 /// From one chunk to the next.
 const PITCH: usize = 16 * 1024;
@@ -21,13 +21,13 @@ const LAYOUT: Layout = match Layout::from_size_align(PITCH - 64, PITCH) {
 };
 /// How many places there are for a header.
 const PLACES: usize = 8;
-/// Blocks are named by how many of these are before them.
-const UNIT: usize = 8;
 
 /// A line of its own, which all who give back write to.
 #[repr(C, align(64))]
 struct Head {
     word: AtomicU64,
+    /// Which blocks have come back.
+    back: [AtomicU64; GROUPS],
     sizes: Sizes,
     /// Guarded by the lock of the depot.
     place: std::cell::UnsafeCell<Option<usize>>,
@@ -51,26 +51,32 @@ pub(super) struct ChunkRef(NonNull<Head>);
 unsafe impl Send for ChunkRef {}
 
 impl ChunkRef {
-    /// A new one, for a shelf, and where its blocks begin, where they end, and from one to the next.
-    pub(super) fn make(size: usize) -> (Self, (u16, u16, u16)) {
+    /// A new one, for a shelf, and its blocks.
+    pub(super) fn make(size: usize) -> (Self, [u64; GROUPS]) {
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc::alloc(LAYOUT) };
         let Some(memory) = NonNull::new(memory) else { alloc::handle_alloc_error(LAYOUT) };
         let head = Self::holding(memory).0;
         let first = head.addr().get() % PITCH + size_of::<Head>();
         let all = (LAYOUT.size() - first) / size;
-        let end = first + all * size;
-        let sizes = Sizes { all: all as u16, enough: (all / 4) as u16 };
+        let sizes = Sizes { all: all as i16, enough: (all / 4) as i16 };
         let place = std::cell::UnsafeCell::new(None);
         let word = AtomicU64::new(Word::SHELF.to_bits());
         // SAFETY: just allocated, large enough and aligned to far more.
-        unsafe { head.write(Head { word, sizes, place }) };
-        (Self(head), ((first / UNIT) as u16, (end / UNIT) as u16, (size / UNIT) as u16))
+        unsafe { head.write(Head { word, back: [const { AtomicU64::new(0) }; GROUPS], sizes, place }) };
+        let blocks = std::array::from_fn(|group| match all.saturating_sub(64 * group) {
+            64.. => u64::MAX,
+            some => (1 << some) - 1,
+        });
+        (Self(head), blocks)
     }
 
-    /// The chunk of a block, and where the block is in it.
-    pub(super) fn of(block: NonNull<u8>) -> (Self, u16) {
-        (Self::holding(block), (block.addr().get() % PITCH / UNIT) as u16)
+    /// The chunk of a block of this size, and where the block is in it.
+    #[inline]
+    pub(super) fn of(block: NonNull<u8>, size: usize) -> (Self, Spot) {
+        let chunk = Self::holding(block);
+        let at = (block.addr().get() - chunk.0.addr().get() - size_of::<Head>()) / size;
+        (chunk, Spot(at as u16))
     }
 
     /// The chunk to which this address belongs.
@@ -89,10 +95,14 @@ impl ChunkRef {
         unsafe { NonNull::new_unchecked(start) }
     }
 
-    /// The block at `at`.
-    pub(super) fn block(self, at: u16) -> NonNull<u8> {
-        // SAFETY: names of blocks are within the chunk, for the whole of which the address is good.
-        unsafe { self.start().add(usize::from(at) * UNIT) }
+    /// Where the block of this size is at that place, if there is one.
+    #[inline]
+    pub(super) fn block(self, spot: Spot, size: usize) -> NonNull<u8> {
+        let memory = self.0.as_ptr().cast::<u8>();
+        // It is within the chunk, for the whole of which the address is good; if there is none it is not to be followed.
+        let block = memory.wrapping_add(size_of::<Head>() + usize::from(spot.0) * size);
+        // SAFETY: no chunk is at the end of all memory.
+        unsafe { NonNull::new_unchecked(block) }
     }
 
     fn head(&self) -> &Head {
@@ -116,14 +126,13 @@ impl Chunk for ChunkRef {
         word.compare_exchange_weak(from.to_bits(), to.to_bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    fn next(self, at: u16) -> u16 {
-        // SAFETY: by 1 nobody else uses the block, in which this was written when it came back.
-        unsafe { self.block(at).cast::<u16>().read() }
+    #[inline]
+    fn put(self, group: usize, blocks: u64) {
+        self.head().back[group].fetch_or(blocks, Ordering::Release);
     }
 
-    fn set_next(self, at: u16, next: u16) {
-        // SAFETY: by 1 nobody else uses the block; it is aligned to eight.
-        unsafe { self.block(at).cast::<u16>().write(next) };
+    fn grab(self, group: usize) -> u64 {
+        self.head().back[group].swap(0, Ordering::Acquire)
     }
 
     fn place(self) -> Option<usize> {

@@ -8,12 +8,12 @@ use crate::sync::Mutex;
 pub(super) trait Chunk: Copy + PartialEq {
     fn sizes(self) -> Sizes;
     fn word(self) -> Word;
-    /// In one step, if it is `from`. Acquire and release: who takes a block over sees what was done with it, and so does who
-    /// takes the whole.
+    /// In one step, if it is `from`. Acquire and release: who takes the whole sees what was done with all of it.
     fn change(self, from: Word, to: Word) -> bool;
-    /// Where the block on the list after this one is.
-    fn next(self, at: u16) -> u16;
-    fn set_next(self, at: u16, next: u16);
+    /// Notes that these blocks of a group have come back. Release: who takes them over sees what was done with them.
+    fn put(self, group: usize, blocks: u64);
+    /// Takes over what has come back of a group. Acquire, for that.
+    fn grab(self, group: usize) -> u64;
     /// Where it is in the list of the depot, whose lock guards that.
     fn place(self) -> Option<usize>;
     fn set_place(self, place: Option<usize>);
@@ -48,19 +48,19 @@ impl<C: Chunk> Depot<C> {
         Self { chunks: Vec::new(), spare: 0 }
     }
 
-    /// A chunk for a shelf, and what is on its list.
-    pub(super) fn take(&mut self) -> Option<(C, Word)> {
+    /// A chunk for a shelf.
+    pub(super) fn take(&mut self) -> Option<C> {
         while let Some(chunk) = self.chunks.pop() {
             chunk.set_place(None);
             let sizes = chunk.sizes();
             let (was, _) = update(chunk, |was| match was.owner {
-                Owner::Depot => Word::SHELF,
+                Owner::Depot => Word { owner: Owner::Shelf, ..was },
                 // All came back just now: whoever has it now finds that it is no longer listed.
                 _ => was,
             });
             if was.owner == Owner::Depot {
                 self.spare -= usize::from(was.count == sizes.all);
-                return Some((chunk, was));
+                return Some(chunk);
             }
         }
         None
@@ -104,22 +104,19 @@ pub(super) fn see_to<C: Chunk>(depot: &Mutex<Depot<C>>, chunk: C, became: Owner)
     }
 }
 
-/// Gives blocks of one chunk back, which are not to be used any more: the one at `first` leads to the others, and the last of
-/// them, at `last`, is to lead to what came back before.
+/// Gives blocks of one group back, which are not to be used any more.
 #[inline]
 pub(super) fn give_back<'a, C>(
     depot: impl FnOnce() -> &'a Mutex<Depot<C>>,
     chunk: C,
-    (first, last): (u16, u16),
-    count: u16,
+    group: usize,
+    blocks: u64,
 ) where
     C: Chunk + 'a,
 {
-    let sizes = chunk.sizes();
-    let (was, word) = update(chunk, |was| {
-        chunk.set_next(last, was.first);
-        was.with(first, count, sizes)
-    });
+    let (sizes, more) = (chunk.sizes(), blocks.count_ones() as i16);
+    chunk.put(group, blocks);
+    let (was, word) = update(chunk, |was| was.with(more, sizes));
     if was.owner != word.owner {
         see_to(depot(), chunk, word.owner);
     }

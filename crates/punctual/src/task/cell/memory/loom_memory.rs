@@ -10,17 +10,20 @@ use loom::thread;
 use super::bundle::Bundle;
 use super::depot::{Chunk, Depot, give_back, update};
 use super::shelf::Shelf;
-use super::{Owner, Sizes, Word};
+use super::{GROUPS, Owner, Sizes, Spot, Word};
 use crate::loom_support::explore;
 use crate::sync::Mutex;
 
-/// Blocks are at 1 to 3. Two make it worth taking.
+/// Two of three blocks make it worth taking.
 const SIZES: Sizes = Sizes { all: 3, enough: 2 };
+/// All of them.
+const ALL: [u64; GROUPS] = [0b111];
 
 struct Memory {
     word: AtomicU64,
+    back: [AtomicU64; GROUPS],
     /// Written by whoever has the block, so loom tells of two who do.
-    next: [UnsafeCell<u16>; SIZES.all as usize + 1],
+    blocks: [UnsafeCell<u16>; SIZES.all as usize],
     place: UnsafeCell<Option<usize>>,
     /// Of the standard library: only counted.
     freed: AtomicUsize,
@@ -40,7 +43,8 @@ impl Model {
     fn new(word: Word) -> Self {
         Self(Box::leak(Box::new(Memory {
             word: AtomicU64::new(word.to_bits()),
-            next: std::array::from_fn(|_| UnsafeCell::new(0)),
+            back: std::array::from_fn(|_| AtomicU64::new(0)),
+            blocks: std::array::from_fn(|_| UnsafeCell::new(0)),
             place: UnsafeCell::new(None),
             freed: AtomicUsize::new(0),
         })))
@@ -57,7 +61,8 @@ impl Model {
 
     /// Uses a block that is out.
     fn scribble(self, at: u16) {
-        self.set_next(at, u16::MAX);
+        // SAFETY: loom tells of a race.
+        self.memory().blocks[usize::from(at)].with_mut(|block| unsafe { *block += 1 });
     }
 }
 
@@ -76,14 +81,13 @@ impl Chunk for Model {
         word.compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    fn next(self, at: u16) -> u16 {
-        // SAFETY: loom tells of a race.
-        self.memory().next[usize::from(at)].with(|next| unsafe { *next })
+    fn put(self, group: usize, blocks: u64) {
+        let were = self.memory().back[group].fetch_or(blocks, Ordering::Release);
+        assert_eq!(were & blocks, 0, "given back once");
     }
 
-    fn set_next(self, at: u16, next: u16) {
-        // SAFETY: as above.
-        self.memory().next[usize::from(at)].with_mut(|place| unsafe { *place = next });
+    fn grab(self, group: usize) -> u64 {
+        self.memory().back[group].swap(0, Ordering::Acquire)
     }
 
     fn place(self) -> Option<usize> {
@@ -97,19 +101,28 @@ impl Chunk for Model {
     }
 
     fn free(self) {
-        assert_eq!(self.word(), Word { owner: Owner::Last, count: SIZES.all, ..self.word() });
+        assert_eq!(self.word(), Word { owner: Owner::Last, count: SIZES.all });
         assert_eq!(self.0.freed.fetch_add(1, Ordering::SeqCst), 0, "freed once");
     }
 }
 
 type Shared = Arc<Mutex<Depot<Model>>>;
 
+fn put_back(depot: &Mutex<Depot<Model>>, chunk: Model, at: u16) {
+    let (group, block) = Spot(at).in_group();
+    give_back(|| depot, chunk, group, block);
+}
+
+fn take(shelf: &mut Shelf<Model>) -> Option<(Model, u16)> {
+    shelf.take(|_, _| ()).map(|(chunk, Spot(at))| (chunk, at))
+}
+
 fn give_back_in_thread(depot: &Shared, chunk: Model, blocks: &'static [u16]) -> thread::JoinHandle<()> {
     let depot = Arc::clone(depot);
     thread::spawn(move || {
         for &at in blocks {
             chunk.scribble(at);
-            give_back(|| &*depot, chunk, (at, at), 1);
+            put_back(&depot, chunk, at);
         }
     })
 }
@@ -120,7 +133,7 @@ fn full_depot() -> (Shared, Vec<Model>) {
     let spares: Vec<Model> = (0..2)
         .map(|_| {
             let chunk = Model::new(Word::SHELF.let_go(SIZES));
-            (1..=SIZES.all).for_each(|at| give_back(|| &*depot, chunk, (at, at), 1));
+            (0..SIZES.all as u16).for_each(|at| put_back(&depot, chunk, at));
             chunk
         })
         .collect();
@@ -132,13 +145,13 @@ fn take_all(depot: &Mutex<Depot<Model>>, shelf: &mut Shelf<Model>) -> Vec<(Model
     let mut taken = Vec::new();
     let mut made = false;
     while !made {
-        while let Some((chunk, at)) = shelf.take() {
+        while let Some((chunk, at)) = take(shelf) {
             chunk.scribble(at);
             taken.push((chunk, at));
         }
         shelf.refill(depot, || {
             made = true;
-            (Model::new(Word::SHELF), (1, 1, 1))
+            (Model::new(Word::SHELF), [0; GROUPS])
         });
     }
     taken
@@ -153,9 +166,9 @@ fn a_chunk_that_comes_back_from_three_threads_is_freed_once() {
     explore(3, || {
         let (depot, _spares) = full_depot();
         let chunk = Model::new(Word::SHELF.let_go(SIZES));
-        let others = [&[2][..], &[3]].map(|blocks| give_back_in_thread(&depot, chunk, blocks));
-        chunk.scribble(1);
-        give_back(|| &*depot, chunk, (1, 1), 1);
+        let others = [&[1][..], &[2]].map(|blocks| give_back_in_thread(&depot, chunk, blocks));
+        chunk.scribble(0);
+        put_back(&depot, chunk, 0);
         others.into_iter().for_each(|other| other.join().unwrap());
         assert_eq!(chunk.freed(), 1);
     });
@@ -166,11 +179,11 @@ fn a_chunk_that_comes_back_in_bundles_is_freed_once_and_none_of_it_is_lost() {
     explore(3, || {
         let (depot, _spares) = full_depot();
         let chunk = Model::new(Word::SHELF.let_go(SIZES));
-        let other = give_back_in_thread(&depot, chunk, &[3]);
+        let other = give_back_in_thread(&depot, chunk, &[2]);
         let mut bundle = Bundle::EMPTY;
-        for at in [1, 2] {
+        for at in [0, 1] {
             chunk.scribble(at);
-            bundle.add(chunk, at).give_back(|| &*depot);
+            bundle.add(chunk, Spot(at).in_group()).give_back(|| &*depot);
         }
         bundle.give_back(|| &*depot);
         other.join().unwrap();
@@ -183,12 +196,12 @@ fn what_comes_back_in_a_bundle_is_taken_block_by_block() {
     explore(3, || {
         let depot: Shared = Arc::new(Mutex::new(Depot::new()));
         let chunks = [1, 2].map(|_| Model::new(Word::SHELF.let_go(SIZES)));
-        let other = give_back_in_thread(&depot, chunks[0], &[3]);
+        let other = give_back_in_thread(&depot, chunks[0], &[2]);
         let mut bundle = Bundle::EMPTY;
         // Of one chunk, of another, and of the first again: each change gives back what there was.
-        for (chunk, at) in [(0, 1), (0, 2), (1, 2), (1, 3), (1, 1)] {
+        for (chunk, at) in [(0, 0), (0, 1), (1, 1), (1, 2), (1, 0)] {
             chunks[chunk].scribble(at);
-            bundle.add(chunks[chunk], at).give_back(|| &*depot);
+            bundle.add(chunks[chunk], Spot(at).in_group()).give_back(|| &*depot);
         }
         bundle.give_back(|| &*depot);
         other.join().unwrap();
@@ -202,7 +215,7 @@ fn a_chunk_is_taken_or_comes_back_as_a_whole() {
     explore(3, || {
         let (depot, spares) = full_depot();
         let chunk = Model::new(Word::SHELF.let_go(SIZES));
-        let other = give_back_in_thread(&depot, chunk, &[1, 2, 3]);
+        let other = give_back_in_thread(&depot, chunk, &[0, 1, 2]);
         let mut shelf = Shelf::EMPTY;
         let taken = take_all(&depot, &mut shelf);
         other.join().unwrap();
@@ -211,7 +224,7 @@ fn a_chunk_is_taken_or_comes_back_as_a_whole() {
         let had = taken.iter().filter(|(other, _)| *other == chunk).count();
         assert!(had == 0 || had >= 2);
         for (chunk, at) in taken {
-            give_back(|| &*depot, chunk, (at, at), 1);
+            put_back(&depot, chunk, at);
         }
         shelf.clear(&depot);
         // Two are kept, whichever; of the others nothing is left.
@@ -226,13 +239,13 @@ fn what_comes_back_to_a_shelf_is_used_again_or_let_go() {
         let depot: Shared = Arc::new(Mutex::new(Depot::new()));
         let chunk = Model::new(Word::SHELF);
         let mut shelf = Shelf::EMPTY;
-        shelf.refill(&depot, || (chunk, (1, 4, 1)));
-        let first: Vec<u16> = std::iter::from_fn(|| shelf.take()).map(|(_, at)| at).collect();
-        assert_eq!(first, [1, 2, 3]);
-        let other = give_back_in_thread(&depot, chunk, &[1, 2]);
+        shelf.refill(&depot, || (chunk, ALL));
+        let first: Vec<u16> = std::iter::from_fn(|| take(&mut shelf)).map(|(_, at)| at).collect();
+        assert_eq!(first, [0, 1, 2]);
+        let other = give_back_in_thread(&depot, chunk, &[0, 1]);
         let taken = take_all(&depot, &mut shelf);
         other.join().unwrap();
-        assert!(is_distinct(&taken) && taken.iter().all(|(other, at)| *other == chunk && *at < 3));
+        assert!(is_distinct(&taken) && taken.iter().all(|(other, at)| *other == chunk && *at < 2));
         shelf.clear(&depot);
         // What was let go with too little on its list, and had enough come back later, is in the depot.
         let owner = chunk.word().owner;
@@ -246,10 +259,10 @@ fn a_thread_that_ends_leaves_what_it_has_to_the_others() {
         let depot: Shared = Arc::new(Mutex::new(Depot::new()));
         let chunk = Model::new(Word::SHELF);
         let mut shelf = Shelf::EMPTY;
-        shelf.refill(&depot, || (chunk, (1, 4, 1)));
-        let (_, out) = shelf.take().expect("there are three");
-        assert_eq!(out, 1);
-        let other = give_back_in_thread(&depot, chunk, &[1]);
+        shelf.refill(&depot, || (chunk, ALL));
+        let (_, out) = take(&mut shelf).expect("there are three");
+        assert_eq!(out, 0);
+        let other = give_back_in_thread(&depot, chunk, &[0]);
         shelf.clear(&depot);
         other.join().unwrap();
         let (was, _) = update(chunk, |word| word);

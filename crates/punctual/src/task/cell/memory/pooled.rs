@@ -9,6 +9,7 @@ use super::Depot;
 use super::bundle::Bundle;
 use super::chunk::ChunkRef;
 use super::shelf::Shelf;
+use crate::fetch;
 use crate::sync::Mutex;
 
 /// From the smallest task, which is a line of the cache by itself, to one with seven words of captures.
@@ -39,29 +40,29 @@ impl Stock {
     };
 
     #[inline]
-    fn take(&self) -> Option<NonNull<u8>> {
+    fn take(&self, size: usize) -> Option<NonNull<u8>> {
         let mut hand = self.hand.get();
         if let Some(block) = hand.take() {
             self.hand.set(hand);
             return Some(block);
         }
         let mut shelf = self.shelf.get();
-        let (chunk, at) = shelf.take()?;
+        let (chunk, spot) = shelf.take(|chunk, spot| fetch::for_writing(chunk.block(spot, size).as_ptr()))?;
         self.shelf.set(shelf);
-        Some(chunk.block(at))
+        Some(chunk.block(spot, size))
     }
 
     /// Takes a block that is not used any more. What is to be given back for it comes back.
     #[inline]
-    fn put(&self, block: NonNull<u8>) -> Bundle<ChunkRef> {
+    fn put(&self, block: NonNull<u8>, size: usize) -> Bundle<ChunkRef> {
         let mut hand = self.hand.get();
         if hand.put(block) {
             self.hand.set(hand);
             return Bundle::EMPTY;
         }
-        let (chunk, at) = ChunkRef::of(block);
+        let (chunk, spot) = ChunkRef::of(block, size);
         let mut bundle = self.bundle.get();
-        let full = bundle.add(chunk, at);
+        let full = bundle.add(chunk, spot.in_group());
         self.bundle.set(bundle);
         full
     }
@@ -69,10 +70,10 @@ impl Stock {
 
 impl Drop for Stocks {
     fn drop(&mut self) {
-        for (stock, depot) in self.0.iter_mut().zip(&*DEPOTS) {
+        for ((stock, depot), size) in self.0.iter_mut().zip(&*DEPOTS).zip(SIZES) {
             while let Some(block) = stock.hand.get_mut().take() {
-                let (chunk, at) = ChunkRef::of(block);
-                stock.bundle.get_mut().add(chunk, at).give_back(|| depot);
+                let (chunk, spot) = ChunkRef::of(block, size);
+                stock.bundle.get_mut().add(chunk, spot.in_group()).give_back(|| depot);
             }
             stock.bundle.replace(Bundle::EMPTY).give_back(|| depot);
             stock.shelf.get_mut().clear(depot);
@@ -127,7 +128,8 @@ pub(super) const fn class(layout: Layout) -> Option<u8> {
 /// A block of that class.
 #[inline]
 pub(super) fn allocate(class: u8) -> NonNull<u8> {
-    match MINE.try_with(|mine| mine.0[usize::from(class)].take()) {
+    let size = SIZES[usize::from(class)];
+    match MINE.try_with(|mine| mine.0[usize::from(class)].take(size)) {
         Ok(Some(block)) => block,
         _ => allocate_slowly(class),
     }
@@ -138,7 +140,7 @@ fn allocate_slowly(class: u8) -> NonNull<u8> {
     let (depot, size) = (&DEPOTS[usize::from(class)], SIZES[usize::from(class)]);
     let refill = |shelf: &mut Shelf<ChunkRef>| {
         shelf.refill(depot, || ChunkRef::make(size));
-        shelf.take().expect("a shelf that has been refilled is not empty")
+        shelf.take(|_, _| ()).expect("a shelf that has been refilled is not empty")
     };
     let taken = MINE.try_with(|mine| {
         let place = &mine.0[usize::from(class)].shelf;
@@ -147,25 +149,26 @@ fn allocate_slowly(class: u8) -> NonNull<u8> {
         place.set(shelf);
         taken
     });
-    let (chunk, at) = taken.unwrap_or_else(|_| {
+    let (chunk, spot) = taken.unwrap_or_else(|_| {
         // The thread is ending, and has nothing of its own any more.
         let mut shelf = Shelf::EMPTY;
         let taken = refill(&mut shelf);
         shelf.clear(depot);
         taken
     });
-    chunk.block(at)
+    chunk.block(spot, size)
 }
 
 /// # Safety
 /// The block came from [`allocate`] with that class and is not used any more; its address is good for the chunk.
 #[inline]
 pub(super) unsafe fn release(block: NonNull<u8>, class: u8) {
-    let full = MINE.try_with(|mine| mine.0[usize::from(class)].put(block)).unwrap_or_else(|_| {
+    let size = SIZES[usize::from(class)];
+    let full = MINE.try_with(|mine| mine.0[usize::from(class)].put(block, size)).unwrap_or_else(|_| {
         // The thread is ending, and has nothing of its own any more.
-        let (chunk, at) = ChunkRef::of(block);
+        let (chunk, spot) = ChunkRef::of(block, size);
         let mut bundle = Bundle::EMPTY;
-        let _nothing = bundle.add(chunk, at);
+        let _nothing = bundle.add(chunk, spot.in_group());
         bundle
     });
     full.give_back(|| &DEPOTS[usize::from(class)]);

@@ -1,72 +1,94 @@
 //! The chunk from which a thread makes its tasks.
 
 use super::depot::{see_to, update};
-use super::{Chunk, Depot, Owner, Word};
+use super::{Chunk, Depot, GROUPS, Owner, Spot, Word};
 use crate::sync::Mutex;
+
+/// Which block is shown ahead: it is made when so many others have been, some hundred nanoseconds later, which is what it takes to
+/// bring it from where it was freed.
+const AHEAD: usize = 3;
 
 /// A chunk that is in use by one thread, if it has one.
 #[derive(Clone, Copy)]
 pub(super) struct Shelf<C> {
     chunk: Option<C>,
-    /// First of the blocks that came back and were taken over, or zero.
-    first: u16,
-    /// Where the blocks begin that have never been used, and where they end.
-    fresh: u16,
-    end: u16,
-    /// From one to the next.
-    step: u16,
+    /// Blocks of one group that are at hand.
+    blocks: u64,
+    group: usize,
+    /// Those of the groups after it.
+    rest: [u64; GROUPS],
 }
 
 impl<C: Chunk> Shelf<C> {
-    pub(super) const EMPTY: Self = Self { chunk: None, first: 0, fresh: 0, end: 0, step: 0 };
+    pub(super) const EMPTY: Self = Self { chunk: None, blocks: 0, group: 0, rest: [0; GROUPS] };
 
-    /// A block, if there is one.
+    /// A block, if there is one at hand; `show` is shown one that comes soon.
     #[inline]
-    pub(super) fn take(&mut self) -> Option<(C, u16)> {
+    pub(super) fn take(&mut self, show: impl FnOnce(C, Spot)) -> Option<(C, Spot)> {
         let chunk = self.chunk?;
-        if self.first != 0 {
-            let at = self.first;
-            self.first = chunk.next(at);
-            return Some((chunk, at));
+        if self.blocks == 0 {
+            return None;
         }
-        if self.fresh < self.end {
-            let at = self.fresh;
-            self.fresh += self.step;
-            return Some((chunk, at));
-        }
-        None
+        let spot = Spot::first(self.group, self.blocks);
+        self.blocks &= self.blocks - 1;
+        let ahead = (1..AHEAD).fold(self.blocks, |blocks, _| blocks & blocks.saturating_sub(1));
+        // Should there be none, what is shown is some other place, and nobody minds.
+        show(chunk, Spot::first(self.group, ahead));
+        Some((chunk, spot))
     }
 
-    /// Gets more, when there is nothing left. A chunk that is made has its blocks from `.0` to `.1`, every `.2`.
-    pub(super) fn refill(&mut self, depot: &Mutex<Depot<C>>, make: impl FnOnce() -> (C, (u16, u16, u16))) {
-        if let Some(chunk) = self.chunk {
-            let sizes = chunk.sizes();
-            if chunk.word().count >= sizes.enough {
-                let (was, _) = update(chunk, |_| Word::SHELF);
-                self.first = was.first;
-                return;
+    /// Gets more, when there is nothing at hand. A chunk that is made has these blocks.
+    pub(super) fn refill(&mut self, depot: &Mutex<Depot<C>>, make: impl FnOnce() -> (C, [u64; GROUPS])) {
+        if self.turn_over() {
+            return;
+        }
+        match self.chunk {
+            Some(chunk) if chunk.word().count >= chunk.sizes().enough => self.stock(chunk),
+            _ => {
+                self.let_go(depot);
+                let found = depot.lock().take();
+                match found {
+                    Some(chunk) => self.stock(chunk),
+                    None => {
+                        let (chunk, rest) = make();
+                        *self = Self { chunk: Some(chunk), rest, ..Self::EMPTY };
+                    }
+                }
             }
         }
-        self.let_go(depot);
-        let found = depot.lock().take();
-        *self = match found {
-            Some((chunk, word)) => Self { chunk: Some(chunk), first: word.first, ..Self::EMPTY },
-            None => {
-                let (chunk, (fresh, end, step)) = make();
-                Self { chunk: Some(chunk), first: 0, fresh, end, step }
-            }
-        };
+        self.turn_over();
+    }
+
+    /// Goes on to the next group with blocks, if there is one.
+    fn turn_over(&mut self) -> bool {
+        let next = self.rest.iter().position(|blocks| *blocks != 0);
+        if let Some(group) = next {
+            (self.group, self.blocks) = (group, std::mem::take(&mut self.rest[group]));
+        }
+        next.is_some()
+    }
+
+    /// Takes over what has come back to a chunk that is on this shelf.
+    fn stock(&mut self, chunk: C) {
+        let rest = std::array::from_fn(|group| chunk.grab(group));
+        *self = Self { chunk: Some(chunk), rest, ..Self::EMPTY };
+        let taken = rest.iter().map(|blocks| blocks.count_ones() as i16).sum::<i16>();
+        // Some of them may not have been counted yet.
+        update(chunk, |was| Word { count: was.count - taken, ..was });
     }
 
     /// Gives everything up.
     pub(super) fn clear(&mut self, depot: &Mutex<Depot<C>>) {
-        while let Some((chunk, at)) = self.take() {
+        if let Some(chunk) = self.chunk {
+            self.rest[self.group] |= std::mem::take(&mut self.blocks);
             let sizes = chunk.sizes();
-            // Nobody becomes the owner by this: it is on a shelf.
-            update(chunk, |was| {
-                chunk.set_next(at, was.first);
-                was.with(at, 1, sizes)
-            });
+            for (group, blocks) in std::mem::replace(&mut self.rest, [0; GROUPS]).into_iter().enumerate() {
+                if blocks != 0 {
+                    chunk.put(group, blocks);
+                    // Nobody becomes the owner by this: it is on a shelf.
+                    update(chunk, |was| was.with(blocks.count_ones() as i16, sizes));
+                }
+            }
         }
         self.let_go(depot);
     }

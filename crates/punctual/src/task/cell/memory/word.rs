@@ -1,10 +1,10 @@
 //! The one word in which a chunk says what has come back, and whose it is.
 
-/// A list of blocks, and who may use the chunk. Blocks are named by where they are in the chunk; nothing is at zero.
+/// How many blocks have come back, and who may use the chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Word {
-    pub(super) first: u16,
-    pub(super) count: u16,
+    /// So many have come back, less those that were taken over. Below zero while some that were taken over are yet to be counted.
+    pub(super) count: i16,
     pub(super) owner: Owner,
 }
 
@@ -25,24 +25,24 @@ pub(super) enum Owner {
 /// How many blocks a chunk has, and how many make it worth taking.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    pub(super) all: u16,
-    pub(super) enough: u16,
+    pub(super) all: i16,
+    pub(super) enough: i16,
 }
 
 impl Word {
     /// Nothing has come back to what is on a shelf.
-    pub(super) const SHELF: Self = Self { first: 0, count: 0, owner: Owner::Shelf };
+    pub(super) const SHELF: Self = Self { count: 0, owner: Owner::Shelf };
 
-    /// With so many more blocks, of which the one at `first` leads to the others and they to what was the first.
+    /// With so many more blocks.
     #[inline]
-    pub(super) fn with(self, first: u16, more: u16, sizes: Sizes) -> Self {
+    pub(super) fn with(self, more: i16, sizes: Sizes) -> Self {
         let count = self.count + more;
         let owner = match self.owner {
             Owner::Nobody if count >= sizes.enough => Owner::Lister,
             Owner::Depot if count == sizes.all => Owner::Last,
             owner => owner,
         };
-        Self { first, count, owner }
+        Self { count, owner }
     }
 
     /// Taken from the shelf.
@@ -62,19 +62,19 @@ impl Word {
 
     #[inline]
     pub(super) fn to_bits(self) -> u64 {
-        u64::from(self.first) | u64::from(self.count) << 16 | (self.owner as u64) << 32
+        u64::from(self.count as u16) | (self.owner as u64) << 16
     }
 
     #[inline]
     pub(super) fn from_bits(bits: u64) -> Self {
-        let owner = match bits >> 32 {
+        let owner = match bits >> 16 {
             0 => Owner::Shelf,
             1 => Owner::Nobody,
             2 => Owner::Lister,
             3 => Owner::Depot,
             _ => Owner::Last,
         };
-        Self { first: bits as u16, count: (bits >> 16) as u16, owner }
+        Self { count: bits as i16, owner }
     }
 }
 
@@ -87,8 +87,10 @@ mod tests {
     #[test]
     fn every_word_survives_its_bits() {
         for owner in [Owner::Shelf, Owner::Nobody, Owner::Lister, Owner::Depot, Owner::Last] {
-            let word = Word { first: u16::MAX, count: 0x1234, owner };
-            assert_eq!(Word::from_bits(word.to_bits()), word);
+            for count in [0, 0x1234, -1, i16::MIN] {
+                let word = Word { count, owner };
+                assert_eq!(Word::from_bits(word.to_bits()), word);
+            }
         }
     }
 
@@ -96,8 +98,8 @@ mod tests {
     fn one_block_makes_enough_and_one_makes_all() {
         let mut word = Word::SHELF.let_go(SIZES);
         let owners: Vec<Owner> = (1..=8)
-            .map(|at| {
-                word = word.with(at, 1, SIZES);
+            .map(|_| {
+                word = word.with(1, SIZES);
                 let owner = word.owner;
                 if owner == Owner::Lister {
                     word = word.listed(SIZES);
@@ -112,20 +114,21 @@ mod tests {
     #[test]
     fn several_that_come_back_together_make_enough_or_all() {
         let out = Word::SHELF.let_go(SIZES);
-        assert_eq!(out.with(1, 1, SIZES).owner, Owner::Nobody);
-        assert_eq!(out.with(1, 5, SIZES).owner, Owner::Lister);
-        let listed = out.with(1, 5, SIZES).listed(SIZES);
-        assert_eq!(listed.with(6, 2, SIZES).owner, Owner::Depot);
-        assert_eq!(listed.with(6, 3, SIZES), Word { first: 6, count: 8, owner: Owner::Last });
-        assert_eq!(out.with(1, 8, SIZES).listed(SIZES).owner, Owner::Last);
+        assert_eq!(out.with(1, SIZES).owner, Owner::Nobody);
+        assert_eq!(out.with(5, SIZES).owner, Owner::Lister);
+        let listed = out.with(5, SIZES).listed(SIZES);
+        assert_eq!(listed.with(2, SIZES).owner, Owner::Depot);
+        assert_eq!(listed.with(3, SIZES), Word { count: 8, owner: Owner::Last });
+        assert_eq!(out.with(8, SIZES).listed(SIZES).owner, Owner::Last);
     }
 
     #[test]
     fn what_all_came_back_to_meanwhile_is_whole_at_once() {
-        let full = Word { first: 1, count: 8, owner: Owner::Shelf };
+        let full = Word { count: 8, owner: Owner::Shelf };
         assert_eq!(full.let_go(SIZES).owner, Owner::Last);
         assert_eq!(Word { owner: Owner::Lister, ..full }.listed(SIZES).owner, Owner::Last);
         assert_eq!(Word { count: 7, ..full }.let_go(SIZES).owner, Owner::Lister);
         assert_eq!(Word { count: 1, ..full }.let_go(SIZES).owner, Owner::Nobody);
+        assert_eq!(Word { count: -1, ..full }.let_go(SIZES).owner, Owner::Nobody);
     }
 }
