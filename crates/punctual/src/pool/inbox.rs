@@ -56,8 +56,8 @@
 //!   go, and take all locks: see [`Held`]. Whoever has waited for the lane, and was not the last to use it, keeps to the next
 //!   one from then on.
 //! - *Submission to a crowded lane:* where every worker is awake leave the task all the same, as long as there is room for
-//!   it: the next that looks sorts it in. Otherwise, and if there is none, empty it, if the pool's lock is free at this
-//!   moment; if not, somebody is there who will do so.
+//!   it: the next that looks sorts it in. If there is none, sort in what came first; otherwise, empty it; if the pool's lock is
+//!   free at this moment: if not, somebody is there who will do so.
 //! - *A worker that looks for work* takes what is [laid out](super::ready), if that comes before the inbox by 4. If nothing is,
 //!   it takes the pool's lock alone. If the first task of the queue is due, comes before the inbox,
 //!   and nobody else is idle, it takes that; of a lane that is crowded, or has something due, it sorts in what is
@@ -74,10 +74,11 @@
 //!
 //! # Bounds
 //! From [`ROOM`] entries on a lane is crowded, and at [`MOST`] it is full, so no call has to move more than that, and they
-//! share one step of the queue's upkeep for each chunk of it. It is more than crowded only while workers are awake: they run
+//! share one step of the queue's upkeep for each chunk of it; a submission moves half of it at most. It is more than crowded only while workers are awake: they run
 //! short tasks, one after the other, and had better sort in what comes themselves, in their own cache, than find their lock
 //! taken. A burst on one worker gained a third when submissions came to leave what they could not sort in at once, and what
-//! falls due one after another a tenth when they came not to try.
+//! falls due one after another a tenth when they came not to try. There is room for what comes while a worker runs a whole portion
+//! of what is [laid out](super::ready), and more: whoever finds the lane full is in the worker's way, or asleep.
 //!
 //! # Crowds
 //! Where one thread submits as fast as it can, and a worker runs what it submits, the worker is a little faster. So it would
@@ -351,6 +352,9 @@ impl Guarded {
         drop(tray);
         if let Some(mut core) = self.core.try_lock() {
             self.take_into_use(mine().0, &core);
+            if is_full {
+                return lane.relieve(&mut core);
+            }
             // What was withdrawn is for cancels to pay for.
             let mut tray = lane.empty(&mut core);
             tray.set(&core);

@@ -7,6 +7,7 @@
 use punctual_engine::{TaskKey, Tick};
 
 use super::core::Core;
+use crate::fetch;
 use crate::latch::{Guard, Latch};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::task::{Header, TaskRef};
@@ -14,11 +15,15 @@ use crate::task::{Header, TaskRef};
 /// How many entries a lane has room for; with more it is crowded.
 pub(super) const ROOM: usize = if cfg!(punctual_loom) { 1 } else { 32 };
 /// How many it takes if nobody comes to empty it.
-pub(super) const MOST: usize = if cfg!(punctual_loom) { 2 } else { 8 * ROOM };
+pub(super) const MOST: usize = if cfg!(punctual_loom) { 2 } else { 16 * ROOM };
+/// So many whoever finds it full sorts in at most.
+const PORTION: usize = if cfg!(punctual_loom) { 1 } else { 8 * ROOM };
 /// With so many keys of cancelled tasks, and again with each so many more, whoever leaves one tries to see to them.
 pub(super) const BATCH: usize = if cfg!(punctual_loom) { 1 } else { 16 };
 /// How many keys it takes.
 pub(super) const KEYS: usize = if cfg!(punctual_loom) { 2 } else { 4 * BATCH };
+/// Which letter is fetched ahead, that it be there when it is written: three lines further on.
+const AHEAD: usize = 8;
 /// So few are sorted in while submissions wait.
 const FEW: usize = if cfg!(punctual_loom) { 0 } else { 4 };
 /// How often it is tried to bring it to that.
@@ -126,6 +131,8 @@ impl Lane {
             notice.crowded.store(true, Ordering::Release);
         }
         tray.letters.push(letter);
+        // Whoever emptied the lane has had it last.
+        fetch::for_writing(tray.letters.as_ptr().wrapping_add(tray.letters.len() + AHEAD));
     }
 
     /// Moves what is there to the queue, and locks the lane when it is empty. What comes meanwhile is let in: only the last few
@@ -146,6 +153,21 @@ impl Lane {
             core.sort_in();
         }
         tray
+    }
+
+    /// Moves what came first to the queue, so that there is room again, and locks the lane.
+    pub(super) fn relieve(&self, core: &mut Core) -> Guard<'_, Tray> {
+        let mut tray = self.lock();
+        // What is left may be later than `earliest` says, and is looked for in time all the more.
+        core.collect_from(self.earliest());
+        let some = tray.letters.len().min(PORTION);
+        core.letters.extend(tray.letters.drain(..some));
+        if tray.letters.len() <= ROOM {
+            self.notice.0.crowded.store(false, Ordering::Release);
+        }
+        drop(tray);
+        core.sort_in();
+        self.lock()
     }
 
     /// Moves what is there now to the queue.

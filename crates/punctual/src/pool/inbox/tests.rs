@@ -1,9 +1,9 @@
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use super::{LANES, MINE, mine};
-use crate::pool::lane::{BATCH, KEYS, ROOM};
+use crate::pool::lane::{BATCH, KEYS, MOST, ROOM};
 use crate::{Clock, Executor, ManualClock, Stats, TaskHandle, TaskState, Tick};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -204,4 +204,42 @@ fn a_thread_that_may_go_is_told_by_the_cancel_itself() {
         assert_eq!(pool.stats().pool_size, 0);
         pool.close().unwrap();
     }
+}
+
+/// While the one worker is busy nobody empties the lane but whoever finds it full.
+#[test]
+fn a_lane_that_runs_full_again_and_again_loses_nothing_and_no_order() {
+    let clock = ManualClock::new();
+    let pool = pool(&clock);
+    let ((say, hear), (begun, has_begun)) = (mpsc::channel::<()>(), mpsc::channel());
+    let busy = pool
+        .submit(move || {
+            begun.send(()).unwrap();
+            hear.recv().unwrap();
+        })
+        .unwrap();
+    has_begun.recv().unwrap();
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let mut random = fastrand::Rng::with_seed(7);
+    let (mut expected, mut most) = (Vec::new(), 0);
+    for number in 0..3 * MOST + ROOM {
+        let delay = Duration::from_nanos(random.u64(..2 * MOST as u64));
+        let list = Arc::clone(&ran);
+        let task = pool.schedule(delay, move || list.lock().unwrap().push(number)).unwrap();
+        // The newest is in the lane, whatever was moved before it.
+        if random.u8(..8) == 0 {
+            assert!(task.cancel());
+        } else {
+            expected.push((delay, number));
+        }
+        most = most.max(pool.pool().core.first_lane().lock().letters.len());
+    }
+    assert_eq!(most, MOST, "it was full, and never more than that");
+    say.send(()).unwrap();
+    busy.join().unwrap();
+    clock.advance(HOUR);
+    expected.sort();
+    let numbers: Vec<usize> = expected.into_iter().map(|(_, number)| number).collect();
+    assert_eq!(*ran.lock().unwrap(), numbers);
+    pool.close().unwrap();
 }
