@@ -280,6 +280,7 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
     /// Brings the next in line near, for a front that has run empty. Somebody stands in line; but those who come first may all be dead.
     pub(super) fn call(&mut self) {
         let Some(end) = self.line.end_of_call() else { return };
+        self.fetch_called(end);
         // Nobody who has come since is among them, as a rule, and then they are what the front wants.
         if self.index.first_bound().is_none_or(|bound| bound > order(end.last(), u64::MAX)) {
             self.call_to_front(end);
@@ -290,6 +291,14 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
             self.disband();
         }
         self.line.raise_floor();
+    }
+
+    /// Has all who are called fetched, before the first is looked at: where each is somewhere else in memory, all are waited for
+    /// together.
+    fn fetch_called(&self, end: Coarse) {
+        let Some(row) = self.line.rows.front() else { return };
+        let called = row.marks[self.line.served..].iter().take_while(|mark| mark.due <= end);
+        called.filter_map(|mark| self.slab.get(mark.key)).for_each(E::fetch);
     }
 
     /// Those who are not due after `end` become the front.

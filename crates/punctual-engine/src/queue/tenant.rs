@@ -17,6 +17,9 @@ pub trait Tenant<T> {
     fn value(&self) -> &T;
     /// What was queued.
     fn into_value(self) -> T;
+    /// It is about to be asked for its place, and to leave: for whoever would have it in the cache by then.
+    #[inline]
+    fn fetch(&self) {}
 }
 
 /// A value with its place beside it: what a queue keeps unless it is told otherwise.

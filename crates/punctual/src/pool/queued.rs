@@ -34,4 +34,9 @@ impl Tenant<TaskRef> for Queued {
     fn into_value(self) -> TaskRef {
         self.0
     }
+
+    #[inline]
+    fn fetch(&self) {
+        self.0.fetch();
+    }
 }

@@ -193,6 +193,12 @@ impl TaskRef {
         (!gone).then(|| ManuallyDrop::into_inner(reference))
     }
 
+    /// Brings the header into the cache, for whoever will need it soon.
+    #[inline]
+    pub(crate) fn fetch(&self) {
+        fetch::for_writing(self.0.as_ptr());
+    }
+
     /// Brings the task into the cache, for whoever will need it soon.
     #[inline]
     pub(crate) fn prefetch(&self) {
