@@ -269,6 +269,24 @@ fn what_is_left_while_the_worker_is_on_its_way_is_run_in_order() {
 }
 
 #[test]
+fn what_a_full_lane_is_relieved_of_is_run_in_order() {
+    // Here there is room for two: the fourth may find them there. With two pre-emptions it takes two minutes.
+    explore(1, || {
+        let executor = start(&ManualClock::new(), 0);
+        let order = Arc::new(AtomicUsize::new(0));
+        executor.prestart_core_thread();
+        let run = |place: usize| {
+            let order = Arc::clone(&order);
+            move || assert_eq!(order.fetch_add(1, Ordering::SeqCst), place)
+        };
+        let handles = [0, 1, 2, 3].map(|place| executor.submit(run(place)).unwrap());
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        executor.shutdown();
+        end(&executor);
+    });
+}
+
+#[test]
 fn what_two_threads_leave_at_once_is_run() {
     // Where they meet, one of them keeps to another lane from then on: its second task may be left there. With two
     // pre-emptions it takes four minutes.
