@@ -1,6 +1,7 @@
 //! The one allocation of a task: closure, outcome, and whoever waits, behind one small lock.
 //!
-//! All unsafe code of this crate is in this folder, but for that of a lock ([`latch`](crate::latch)). [`refs`] are references to
+//! All unsafe code of this crate is in this folder, but for that of a lock ([`latch`](crate::latch)) and of a hint to the cache
+//! ([`fetch`](crate::fetch)). [`refs`] are references to
 //! tasks, [`header`] is what all tasks have in common with the lock in it, and here is the payload: the closure, and in its
 //! place later the outcome. What the lock guards is moved in and out under it, and called, woken and dropped after it.
 //!
