@@ -95,14 +95,11 @@ impl ChunkRef {
         unsafe { NonNull::new_unchecked(start) }
     }
 
-    /// Where the block of this size is at that place, if there is one.
+    /// The block of this size at that spot.
     #[inline]
     pub(super) fn block(self, spot: Spot, size: usize) -> NonNull<u8> {
-        let memory = self.0.as_ptr().cast::<u8>();
-        // It is within the chunk, for the whole of which the address is good; if there is none it is not to be followed.
-        let block = memory.wrapping_add(size_of::<Head>() + usize::from(spot.0) * size);
-        // SAFETY: no chunk is at the end of all memory.
-        unsafe { NonNull::new_unchecked(block) }
+        // SAFETY: spots of blocks are within the chunk, for the whole of which the address is good.
+        unsafe { self.0.cast::<u8>().add(size_of::<Head>() + usize::from(spot.0) * size) }
     }
 
     fn head(&self) -> &Head {

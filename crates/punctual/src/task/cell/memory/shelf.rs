@@ -31,9 +31,10 @@ impl<C: Chunk> Shelf<C> {
         }
         let spot = Spot::first(self.group, self.blocks);
         self.blocks &= self.blocks - 1;
-        let ahead = (1..AHEAD).fold(self.blocks, |blocks, _| blocks & blocks.saturating_sub(1));
-        // Should there be none, what is shown is some other place, and nobody minds.
-        show(chunk, Spot::first(self.group, ahead));
+        let ahead = (1..AHEAD).fold(self.blocks, |blocks, _| blocks & blocks.wrapping_sub(1));
+        if ahead != 0 {
+            show(chunk, Spot::first(self.group, ahead));
+        }
         Some((chunk, spot))
     }
 
