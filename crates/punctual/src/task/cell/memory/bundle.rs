@@ -1,4 +1,4 @@
-//! Blocks of one chunk that a thread has freed and gives back together.
+//! Blocks of one group that a thread has freed and gives back together.
 //!
 //! A worker frees tasks in the order in which they were made, or nearly so: one after the other from one chunk. To give each
 //! back by itself is two read-modify-writes a task; those of one group are gathered here first, at the price of a comparison.

@@ -33,6 +33,9 @@ struct Head {
     place: std::cell::UnsafeCell<Option<usize>>,
 }
 
+// Every block has a bit, and the head is a line.
+const _: () = assert!((LAYOUT.size() - size_of::<Head>()) / 64 <= 64 * GROUPS && size_of::<Head>() == 64);
+
 /// Where the head of the chunk is to which this address belongs, if it is that of a block.
 #[inline]
 pub(super) fn head_of(address: *const u8) -> *const u8 {
@@ -114,8 +117,8 @@ impl Chunk for ChunkRef {
     }
 
     fn word(self) -> Word {
-        // Relaxed: a change follows, which is refused if this is old.
-        Word::from_bits(self.head().word.load(Ordering::Relaxed))
+        // Acquire: whoever finds enough counted finds their bits. For a change, which is refused if this is old, less would do.
+        Word::from_bits(self.head().word.load(Ordering::Acquire))
     }
 
     fn change(self, from: Word, to: Word) -> bool {

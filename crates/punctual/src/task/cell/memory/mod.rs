@@ -38,7 +38,7 @@
 //! thread that frees them what it has in its hand and its bundle, at worst of as many chunks as blocks. What a thread has is
 //! given up when it ends.
 //!
-//! Blocks are made in order of their addresses, and the one after next is being [fetched](crate::fetch) meanwhile: as a rule its
+//! Blocks are made in order of their addresses, and the third from now is being [fetched](crate::fetch) meanwhile: as a rule its
 //! line is where it was freed, in the cache of another processor.
 //!
 //! # What the unsafe code buys

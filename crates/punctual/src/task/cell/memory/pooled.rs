@@ -5,10 +5,10 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::LazyLock;
 
-use super::Depot;
 use super::bundle::Bundle;
 use super::chunk::ChunkRef;
 use super::shelf::Shelf;
+use super::{Depot, Spot};
 use crate::fetch;
 use crate::sync::Mutex;
 
@@ -47,7 +47,7 @@ impl Stock {
             return Some(block);
         }
         let mut shelf = self.shelf.get();
-        let (chunk, spot) = shelf.take(|chunk, spot| fetch::for_writing(chunk.block(spot, size).as_ptr()))?;
+        let (chunk, spot) = shelf.take(fetch_block(size))?;
         self.shelf.set(shelf);
         Some(chunk.block(spot, size))
     }
@@ -125,6 +125,12 @@ pub(super) const fn class(layout: Layout) -> Option<u8> {
     }
 }
 
+/// Brings blocks of this size into the cache, their first lines.
+#[inline]
+fn fetch_block(size: usize) -> impl Fn(ChunkRef, Spot) {
+    move |chunk, spot| fetch::for_writing(chunk.block(spot, size).as_ptr())
+}
+
 /// A block of that class.
 #[inline]
 pub(super) fn allocate(class: u8) -> NonNull<u8> {
@@ -139,7 +145,7 @@ pub(super) fn allocate(class: u8) -> NonNull<u8> {
 fn allocate_slowly(class: u8) -> NonNull<u8> {
     let (depot, size) = (&DEPOTS[usize::from(class)], SIZES[usize::from(class)]);
     let refill = |shelf: &mut Shelf<ChunkRef>| {
-        shelf.refill(depot, || ChunkRef::make(size));
+        shelf.refill(depot, fetch_block(size), || ChunkRef::make(size));
         shelf.take(|_, _| ()).expect("a shelf that has been refilled is not empty")
     };
     let taken = MINE.try_with(|mine| {

@@ -38,18 +38,24 @@ impl<C: Chunk> Shelf<C> {
         Some((chunk, spot))
     }
 
-    /// Gets more, when there is nothing at hand. A chunk that is made has these blocks.
-    pub(super) fn refill(&mut self, depot: &Mutex<Depot<C>>, make: impl FnOnce() -> (C, [u64; GROUPS])) {
+    /// Gets more, when there is nothing at hand. A chunk that is made has these blocks. `show` is shown the first of each group that
+    /// is taken over.
+    pub(super) fn refill(
+        &mut self,
+        depot: &Mutex<Depot<C>>,
+        show: impl Fn(C, Spot),
+        make: impl FnOnce() -> (C, [u64; GROUPS]),
+    ) {
         if self.turn_over() {
             return;
         }
         match self.chunk {
-            Some(chunk) if chunk.word().count >= chunk.sizes().enough => self.stock(chunk),
+            Some(chunk) if chunk.word().count >= chunk.sizes().enough => self.stock(chunk, show),
             _ => {
                 self.let_go(depot);
                 let found = depot.lock().take();
                 match found {
-                    Some(chunk) => self.stock(chunk),
+                    Some(chunk) => self.stock(chunk, show),
                     None => {
                         let (chunk, rest) = make();
                         *self = Self { chunk: Some(chunk), rest, ..Self::EMPTY };
@@ -70,8 +76,14 @@ impl<C: Chunk> Shelf<C> {
     }
 
     /// Takes over what has come back to a chunk that is on this shelf.
-    fn stock(&mut self, chunk: C) {
+    fn stock(&mut self, chunk: C, show: impl Fn(C, Spot)) {
         let rest = std::array::from_fn(|group| chunk.grab(group));
+        for (group, mut blocks) in rest.into_iter().enumerate() {
+            for _ in 0..AHEAD.min(blocks.count_ones() as usize) {
+                show(chunk, Spot::first(group, blocks));
+                blocks &= blocks - 1;
+            }
+        }
         *self = Self { chunk: Some(chunk), rest, ..Self::EMPTY };
         let taken = rest.iter().map(|blocks| blocks.count_ones() as i16).sum::<i16>();
         // Some of them may not have been counted yet.

@@ -1,4 +1,4 @@
-//! The one word in which a chunk says what has come back, and whose it is.
+//! The one word in which a chunk says how much has come back, and whose it is.
 
 /// How many blocks have come back, and who may use the chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
