@@ -132,7 +132,10 @@ impl Lane {
         }
         tray.letters.push(letter);
         // Whoever emptied the lane has had it last.
-        fetch::for_writing(tray.letters.as_ptr().wrapping_add(tray.letters.len() + AHEAD));
+        let ahead = tray.letters.len() + AHEAD;
+        if ahead < tray.letters.capacity() {
+            fetch::for_writing(tray.letters.as_ptr().wrapping_add(ahead));
+        }
     }
 
     /// Moves what is there to the queue, and locks the lane when it is empty. What comes meanwhile is let in: only the last few
@@ -158,12 +161,14 @@ impl Lane {
     /// Moves what came first to the queue, so that there is room again, and locks the lane.
     pub(super) fn relieve(&self, core: &mut Core) -> Guard<'_, Tray> {
         let mut tray = self.lock();
-        // What is left may be later than `earliest` says, and is looked for in time all the more.
-        core.collect_from(self.earliest());
         let some = tray.letters.len().min(PORTION);
-        core.letters.extend(tray.letters.drain(..some));
-        if tray.letters.len() <= ROOM {
-            self.notice.0.crowded.store(false, Ordering::Release);
+        if some == tray.letters.len() {
+            self.take_over(&mut tray, core);
+        } else {
+            // What is left may be later than `earliest` says, and is looked for in time all the more.
+            core.collect_from(self.earliest());
+            core.letters.extend(tray.letters.drain(..some));
+            self.notice.0.crowded.store(tray.letters.len() > ROOM, Ordering::Release);
         }
         drop(tray);
         core.sort_in();

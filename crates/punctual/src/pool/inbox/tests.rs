@@ -3,8 +3,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::{LANES, MINE, mine};
+use crate::pool::core::MOST_QUEUED;
 use crate::pool::lane::{BATCH, KEYS, MOST, ROOM};
-use crate::{Clock, Executor, ManualClock, Stats, TaskHandle, TaskState, Tick};
+use crate::{Clock, Executor, ManualClock, RejectReason, Stats, TaskHandle, TaskState, Tick};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -206,19 +207,24 @@ fn a_thread_that_may_go_is_told_by_the_cancel_itself() {
     }
 }
 
+/// A pool whose one worker runs a task until the sender says so.
+fn busy(clock: &ManualClock) -> (Executor, mpsc::Sender<()>) {
+    let pool = pool(clock);
+    let ((say, hear), (begun, has_begun)) = (mpsc::channel(), mpsc::channel());
+    let body = move || {
+        begun.send(()).unwrap();
+        hear.recv().unwrap();
+    };
+    drop(pool.submit(body).unwrap());
+    has_begun.recv().unwrap();
+    (pool, say)
+}
+
 /// While the one worker is busy nobody empties the lane but whoever finds it full.
 #[test]
-fn a_lane_that_runs_full_again_and_again_loses_nothing_and_no_order() {
+fn a_lane_that_runs_full_again_and_again_loses_nothing() {
     let clock = ManualClock::new();
-    let pool = pool(&clock);
-    let ((say, hear), (begun, has_begun)) = (mpsc::channel::<()>(), mpsc::channel());
-    let busy = pool
-        .submit(move || {
-            begun.send(()).unwrap();
-            hear.recv().unwrap();
-        })
-        .unwrap();
-    has_begun.recv().unwrap();
+    let (pool, say) = busy(&clock);
     let ran = Arc::new(Mutex::new(Vec::new()));
     let mut random = fastrand::Rng::with_seed(7);
     let (mut expected, mut most) = (Vec::new(), 0);
@@ -236,10 +242,69 @@ fn a_lane_that_runs_full_again_and_again_loses_nothing_and_no_order() {
     }
     assert_eq!(most, MOST, "it was full, and never more than that");
     say.send(()).unwrap();
-    busy.join().unwrap();
     clock.advance(HOUR);
     expected.sort();
     let numbers: Vec<usize> = expected.into_iter().map(|(_, number)| number).collect();
     assert_eq!(*ran.lock().unwrap(), numbers);
+    pool.close().unwrap();
+}
+
+/// The worker finds some in the queue and few in the lane, all of them due.
+#[test]
+fn what_is_left_in_a_lane_that_was_relieved_runs_in_its_turn() {
+    let count = MOST / 2 + ROOM / 2;
+    for delays in [vec![5; count], (0..count as u64).rev().collect(), (0..count as u64).collect()] {
+        let clock = ManualClock::new();
+        let (pool, say) = busy(&clock);
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        let mut expected = Vec::new();
+        for (number, delay) in delays.into_iter().enumerate() {
+            let list = Arc::clone(&ran);
+            let body = move || list.lock().unwrap().push(number);
+            drop(pool.schedule(Duration::from_nanos(delay), body).unwrap());
+            expected.push((delay, number));
+        }
+        let left = {
+            let (core, lane) = (&pool.pool().core, pool.pool().core.first_lane());
+            let left = lane.relieve(&mut core.lock_alone()).letters.len();
+            assert!(!lane.is_crowded());
+            left
+        };
+        assert_eq!(left, ROOM / 2);
+        clock.jump(HOUR);
+        say.send(()).unwrap();
+        clock.wait_until_idle();
+        expected.sort();
+        let numbers: Vec<usize> = expected.into_iter().map(|(_, number)| number).collect();
+        assert_eq!(*ran.lock().unwrap(), numbers);
+        pool.close().unwrap();
+    }
+}
+
+#[test]
+fn of_a_lane_that_was_relieved_of_all_nobody_looks_out_for_anything() {
+    let clock = ManualClock::new();
+    let (pool, say) = busy(&clock);
+    (0..3).for_each(|_| drop(pool.schedule(HOUR, || ()).unwrap()));
+    let lane = pool.pool().core.first_lane();
+    assert!(lane.relieve(&mut pool.pool().core.lock_alone()).letters.is_empty());
+    assert_eq!((pool.pool().core.earliest(), lane.is_crowded()), (Tick::MAX, false));
+    say.send(()).unwrap();
+    clock.advance(HOUR);
+    assert_eq!(pool.stats().completed, 4);
+    pool.close().unwrap();
+}
+
+/// In these tests fifty thousand are as many as there are slots.
+#[test]
+fn a_queue_that_can_take_no_more_says_so_also_where_a_lane_runs_full() {
+    let clock = ManualClock::new();
+    let (pool, say) = busy(&clock);
+    let refused =
+        (0..2 * MOST_QUEUED).find_map(|_| pool.schedule(HOUR, || ()).err()).map(|refused| refused.reason());
+    assert_eq!(refused, Some(RejectReason::Saturated));
+    assert!(pool.stats().queued <= MOST_QUEUED);
+    say.send(()).unwrap();
+    clock.advance(HOUR);
     pool.close().unwrap();
 }
