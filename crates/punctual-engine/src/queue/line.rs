@@ -293,12 +293,17 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         self.line.raise_floor();
     }
 
-    /// Has all who are called fetched, before the first is looked at: where each is somewhere else in memory, all are waited for
-    /// together.
-    fn fetch_called(&self, end: Coarse) {
+    /// Has those of the first row who are called fetched, before the first is looked at: where each is somewhere else in memory, all
+    /// are waited for together.
+    fn fetch_called(&mut self, end: Coarse) {
         let Some(row) = self.line.rows.front() else { return };
         let called = row.marks[self.line.served..].iter().take_while(|mark| mark.due <= end);
-        called.filter_map(|mark| self.slab.get(mark.key)).for_each(E::fetch);
+        for mark in called {
+            self.work += 1;
+            if let Some(tenant) = self.slab.get(mark.key) {
+                tenant.fetch();
+            }
+        }
     }
 
     /// Those who are not due after `end` become the front.
