@@ -49,8 +49,8 @@ use crate::TaskKey;
 
 /// No slot, no chunk, no link.
 pub(super) const NONE: u32 = u32::MAX;
-/// Most slots that are kept warm.
-const WARM: usize = 64;
+/// Most slots that are kept warm. As many may be freed at once by whoever cancels several.
+const WARM: usize = 128;
 /// The generation after the last: the first that does not fit into 31 bits is never needed, so whoever stores keys
 /// has a bit to spare.
 const RETIRED: u32 = u32::MAX >> 1;

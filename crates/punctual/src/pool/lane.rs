@@ -19,8 +19,8 @@ pub(super) const MOST: usize = if cfg!(punctual_loom) { 2 } else { 16 * ROOM };
 /// So many whoever finds it full sorts in at most.
 const PORTION: usize = if cfg!(punctual_loom) { 1 } else { 8 * ROOM };
 /// With so many keys of cancelled tasks, and again with each so many more, whoever leaves one tries to see to them.
-pub(super) const BATCH: usize = if cfg!(punctual_loom) { 1 } else { 16 };
-/// How many keys it takes.
+pub(super) const BATCH: usize = if cfg!(punctual_loom) { 1 } else { 32 };
+/// How many keys it takes. As many blocks a thread keeps in its hand (`task/cell/memory/pooled.rs`), and as many slots are kept warm.
 pub(super) const KEYS: usize = if cfg!(punctual_loom) { 2 } else { 4 * BATCH };
 /// Which letter is fetched ahead, that it be there when it is written: three lines further on.
 const AHEAD: usize = 8;

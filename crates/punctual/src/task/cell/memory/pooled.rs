@@ -82,15 +82,21 @@ impl Drop for Stocks {
 }
 
 /// The last few blocks that the thread has freed, wherever they came from, to be used first: they are in its cache.
+///
+/// A thread that makes tasks, too, comes to keep as many as it frees at once: keys of cancelled tasks are left in the inbox, and
+/// seen to together. Given back to their chunks they would be used by whichever thread comes first, with their lines in the cache of this
+/// one. A worker, which only frees, keeps few: each may be the last of a chunk that is not in use otherwise.
 #[derive(Clone, Copy)]
 struct Hand {
     last: Option<NonNull<u8>>,
     count: u8,
+    /// So many are kept.
+    most: u8,
 }
 
 impl Hand {
-    const EMPTY: Self = Self { last: None, count: 0 };
-    const MOST: u8 = 16;
+    const EMPTY: Self = Self { last: None, count: 0, most: 16 };
+    const MOST: u8 = 128;
 
     #[inline]
     fn take(&mut self) -> Option<NonNull<u8>> {
@@ -98,18 +104,21 @@ impl Hand {
         // SAFETY: what was written by `put`; by 1 nobody else uses the block.
         self.last = unsafe { block.cast().read() };
         self.count -= 1;
+        if self.count == 0 {
+            self.most = self.most.saturating_mul(2).min(Self::MOST);
+        }
         Some(block)
     }
 
     /// Says whether there was room for it.
     #[inline]
     fn put(&mut self, block: NonNull<u8>) -> bool {
-        if self.count == Self::MOST {
+        if self.count >= self.most {
             return false;
         }
         // SAFETY: by 1 nobody else uses the block, which is large enough and aligned to eight.
         unsafe { block.cast().write(self.last) };
-        *self = Self { last: Some(block), count: self.count + 1 };
+        (self.last, self.count) = (Some(block), self.count + 1);
         true
     }
 }
@@ -188,7 +197,7 @@ mod tests {
     use std::sync::mpsc;
     use std::thread;
 
-    use super::{SIZES, allocate, class, release};
+    use super::{Hand, SIZES, allocate, class, release};
 
     /// A block with a pattern of its own from end to end, on its way to whoever frees it.
     struct Filled {
@@ -251,6 +260,28 @@ mod tests {
             release(first, 2);
             release(second, 2);
         }
+    }
+
+    #[test]
+    fn a_hand_keeps_few_until_it_has_been_emptied_and_then_more_up_to_a_bound() {
+        let mut blocks: Vec<_> = (0..300).map(|_| allocate(4)).collect();
+        let mut hand = Hand::EMPTY;
+        let kept = [16, 32, 64, 128, 128, 128].map(|expected| {
+            // The one that found no room stays with us.
+            while let Some(block) = blocks.pop() {
+                if !hand.put(block) {
+                    blocks.push(block);
+                    break;
+                }
+            }
+            let before = blocks.len();
+            blocks.extend(std::iter::from_fn(|| hand.take()));
+            (blocks.len() - before, expected)
+        });
+        assert!(kept.iter().all(|(kept, expected)| kept == expected), "{kept:?}");
+        assert_eq!(blocks.len(), 300);
+        // SAFETY: allocated with that class, and not used.
+        blocks.into_iter().for_each(|block| unsafe { release(block, 4) });
     }
 
     #[test]
