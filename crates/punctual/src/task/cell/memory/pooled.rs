@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn what_a_thread_had_is_used_by_others_when_it_has_ended() {
-        // Nobody else uses blocks of this size in this test program; the second thread finds what the first left.
+        // Others may use blocks of this size at the same time, but not fifty: a thread finds what the one before it left.
         let make = || thread::spawn(|| allocate(5).addr().get()).join().unwrap();
         let _never_freed = make();
         let chunk = |address: usize| address / (16 * 1024);
