@@ -249,41 +249,31 @@ fn a_task_submitted_while_the_worker_kept_for_another_is_released_is_run() {
 
 // ---- the inbox
 
+/// So many tasks are submitted to a worker that may be anywhere: idle, called, running the first, or looking round after it.
+fn run_in_order<const N: usize>() {
+    let executor = start(&ManualClock::new(), 0);
+    let order = Arc::new(AtomicUsize::new(0));
+    executor.prestart_core_thread();
+    let run = |place: usize| {
+        let order = Arc::clone(&order);
+        move || assert_eq!(order.fetch_add(1, Ordering::SeqCst), place)
+    };
+    let handles: [_; N] = std::array::from_fn(|place| executor.submit(run(place)).unwrap());
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    executor.shutdown();
+    end(&executor);
+}
+
 #[test]
 fn what_is_left_while_the_worker_is_on_its_way_is_run_in_order() {
-    // Three tasks: a third pre-emption takes many minutes.
-    explore(2, || {
-        let executor = start(&ManualClock::new(), 0);
-        let order = Arc::new(AtomicUsize::new(0));
-        executor.prestart_core_thread();
-        // The worker may be anywhere: idle, called, running the first, or looking round after it.
-        let run = |place: usize| {
-            let order = Arc::clone(&order);
-            move || assert_eq!(order.fetch_add(1, Ordering::SeqCst), place)
-        };
-        let handles = [0, 1, 2].map(|place| executor.submit(run(place)).unwrap());
-        handles.into_iter().for_each(|handle| handle.join().unwrap());
-        executor.shutdown();
-        end(&executor);
-    });
+    // A third pre-emption takes many minutes.
+    explore(2, run_in_order::<3>);
 }
 
 #[test]
 fn what_a_full_lane_is_relieved_of_is_run_in_order() {
     // Here there is room for two: the fourth may find them there. With two pre-emptions it takes two minutes.
-    explore(1, || {
-        let executor = start(&ManualClock::new(), 0);
-        let order = Arc::new(AtomicUsize::new(0));
-        executor.prestart_core_thread();
-        let run = |place: usize| {
-            let order = Arc::clone(&order);
-            move || assert_eq!(order.fetch_add(1, Ordering::SeqCst), place)
-        };
-        let handles = [0, 1, 2, 3].map(|place| executor.submit(run(place)).unwrap());
-        handles.into_iter().for_each(|handle| handle.join().unwrap());
-        executor.shutdown();
-        end(&executor);
-    });
+    explore(1, run_in_order::<4>);
 }
 
 #[test]

@@ -220,32 +220,48 @@ fn busy(clock: &ManualClock) -> (Executor, mpsc::Sender<()>) {
     (pool, say)
 }
 
+/// Those that ran, in that order, and what is expected of them: each with when it is due, after now, and its number.
+#[derive(Default)]
+struct Runs {
+    ran: Arc<Mutex<Vec<usize>>>,
+    expected: Vec<(u64, usize)>,
+}
+
+impl Runs {
+    fn schedule(&self, pool: &Executor, (delay, number): (u64, usize)) -> TaskHandle<()> {
+        let ran = Arc::clone(&self.ran);
+        pool.schedule(Duration::from_nanos(delay), move || ran.lock().unwrap().push(number)).unwrap()
+    }
+
+    fn check(mut self) {
+        self.expected.sort();
+        let numbers: Vec<usize> = self.expected.into_iter().map(|(_, number)| number).collect();
+        assert_eq!(*self.ran.lock().unwrap(), numbers);
+    }
+}
+
 /// While the one worker is busy nobody empties the lane but whoever finds it full.
 #[test]
 fn a_lane_that_runs_full_again_and_again_loses_nothing() {
     let clock = ManualClock::new();
     let (pool, say) = busy(&clock);
-    let ran = Arc::new(Mutex::new(Vec::new()));
+    let (mut runs, mut most) = (Runs::default(), 0);
     let mut random = fastrand::Rng::with_seed(7);
-    let (mut expected, mut most) = (Vec::new(), 0);
     for number in 0..3 * MOST + ROOM {
-        let delay = Duration::from_nanos(random.u64(..2 * MOST as u64));
-        let list = Arc::clone(&ran);
-        let task = pool.schedule(delay, move || list.lock().unwrap().push(number)).unwrap();
+        let turn = (random.u64(..2 * MOST as u64), number);
+        let task = runs.schedule(&pool, turn);
         // The newest is in the lane, whatever was moved before it.
         if random.u8(..8) == 0 {
             assert!(task.cancel());
         } else {
-            expected.push((delay, number));
+            runs.expected.push(turn);
         }
         most = most.max(pool.pool().core.first_lane().lock().letters.len());
     }
     assert_eq!(most, MOST, "it was full, and never more than that");
     say.send(()).unwrap();
     clock.advance(HOUR);
-    expected.sort();
-    let numbers: Vec<usize> = expected.into_iter().map(|(_, number)| number).collect();
-    assert_eq!(*ran.lock().unwrap(), numbers);
+    runs.check();
     pool.close().unwrap();
 }
 
@@ -256,13 +272,10 @@ fn what_is_left_in_a_lane_that_was_relieved_runs_in_its_turn() {
     for delays in [vec![5; count], (0..count as u64).rev().collect(), (0..count as u64).collect()] {
         let clock = ManualClock::new();
         let (pool, say) = busy(&clock);
-        let ran = Arc::new(Mutex::new(Vec::new()));
-        let mut expected = Vec::new();
-        for (number, delay) in delays.into_iter().enumerate() {
-            let list = Arc::clone(&ran);
-            let body = move || list.lock().unwrap().push(number);
-            drop(pool.schedule(Duration::from_nanos(delay), body).unwrap());
-            expected.push((delay, number));
+        let mut runs = Runs::default();
+        for turn in delays.into_iter().zip(0..) {
+            drop(runs.schedule(&pool, turn));
+            runs.expected.push(turn);
         }
         let left = {
             let (core, lane) = (&pool.pool().core, pool.pool().core.first_lane());
@@ -274,9 +287,7 @@ fn what_is_left_in_a_lane_that_was_relieved_runs_in_its_turn() {
         clock.jump(HOUR);
         say.send(()).unwrap();
         clock.wait_until_idle();
-        expected.sort();
-        let numbers: Vec<usize> = expected.into_iter().map(|(_, number)| number).collect();
-        assert_eq!(*ran.lock().unwrap(), numbers);
+        runs.check();
         pool.close().unwrap();
     }
 }
