@@ -115,6 +115,10 @@ pub(super) const LANES: usize = if cfg!(punctual_loom) { 2 } else { 8 };
 /// As many at once, and more are coming as fast as they are taken.
 pub(super) const CROWD: usize = if cfg!(punctual_loom) { 1 } else { 4 };
 
+/// How often a submission that finds its lane full, and the pool's lock taken, looks whether there is room again: for some thirty
+/// microseconds. Whoever has the lock sorts in what is there in about that time, and to sleep and be woken takes longer.
+const PATIENCE: u32 = 2_000;
+
 thread_local! {
     /// The lane that this thread keeps to, in every pool.
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro knows no const")]
@@ -358,7 +362,7 @@ impl Guarded {
         }
         if is_full {
             // Somebody has the pool's lock, and a moment to empty it.
-            look_out(100, || !lane.is_crowded());
+            look_out(PATIENCE, || !lane.is_crowded());
         }
         lane.lock()
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loom::thread::{self, JoinHandle};
 
-use super::aside::Aside;
+use super::aside::{Aside, MOMENT};
 use super::ready::Ready;
 use crate::loom_support::explore;
 use crate::park::Parker;
@@ -13,7 +13,7 @@ fn worker(aside: &Arc<Aside>, ready: &Arc<Ready>) -> JoinHandle<()> {
     let (aside, ready) = (Arc::clone(aside), Arc::clone(ready));
     thread::spawn(move || {
         if aside.may_stand() {
-            aside.stand(&Parker::current(), &ready);
+            let _ = aside.stand(&Parker::current(), &ready, MOMENT);
         }
     })
 }

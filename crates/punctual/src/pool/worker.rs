@@ -59,7 +59,7 @@ pub(super) fn work(pool: &Arc<Pool>, index: usize) {
         known: Tick::ZERO,
         times_every_run: pool.times_every_run(),
         brisk: false,
-        spell: Spell::default(),
+        spell: Spell::new(),
         is_spare: false,
         struck_out: Cell::new(None),
     };
@@ -112,6 +112,12 @@ impl Worker<'_> {
     fn next(&mut self, mut last: Option<Half>) -> Option<(Half, Turn, Tick)> {
         let pool = self.pool;
         let may_be_quick = !self.times_every_run && !self.newborn;
+        if self.spell.has_just_timed()
+            && self.spell.is_one_too_many(pool.core.ready())
+            && self.may_stand_aside()
+        {
+            self.stand_aside(last.take());
+        }
         let mut core = loop {
             if may_be_quick {
                 if let Some(taken) = pool.core.take_ready(self.index, &self.tally) {
@@ -121,7 +127,7 @@ impl Worker<'_> {
             if let Some(core) = pool.core.try_lock_alone() {
                 break core;
             }
-            if !self.may_stand_aside() {
+            if !self.spell.is_of_no_use(pool.core.ready()) || !self.may_stand_aside() {
                 break pool.core.lock_alone();
             }
             self.stand_aside(last.take());
@@ -228,12 +234,12 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether it may, and then has to, stand aside, because it finds the pool's lock taken.
-    fn may_stand_aside(&mut self) -> bool {
+    /// Whether a worker that is of no use may, and then has to, stand aside, between two tasks.
+    fn may_stand_aside(&self) -> bool {
         let put_back = self.struck_out.take();
         let is_counted_on = put_back.is_some() || self.newborn || !self.is_spare;
         self.struck_out.set(put_back);
-        !is_counted_on && self.spell.is_of_no_use(self.pool.core.ready()) && self.pool.aside.may_stand()
+        !is_counted_on && self.pool.aside.may_stand()
     }
 
     /// Leaves the work to the others as long as they get on, with nothing in hand. To be called without a lock.
@@ -244,8 +250,8 @@ impl Worker<'_> {
             let noted = ready.strike_out(self.index);
             pool.discard(noted.map(|noted| last.join(noted)));
         }
-        pool.aside.stand(&self.parker, ready);
-        self.spell.begin_anew();
+        let why = pool.aside.stand(&self.parker, ready, self.spell.at_first());
+        self.spell.begin_anew(why);
     }
 
     /// Gives up the last task, when the next has been taken.
@@ -454,17 +460,10 @@ mod tests {
             known: Tick::ZERO,
             times_every_run: false,
             brisk: false,
-            spell: Spell::default(),
+            spell: Spell::new(),
             is_spare: true,
             struck_out: Cell::new(None),
         };
-        // It has run short tasks, and another has taken some since.
-        for _ in 0..100 {
-            let begun = worker.spell.begin(&clock, || true);
-            worker.spell.end(begun, &clock);
-        }
-        worker.spell.look_round(pool.core.ready());
-        pool.core.ready().count_taken();
         let queued = pool.core.lock().queue.pop().expect("the task").value;
         let (half, noted) = queued.halve();
         worker.struck_out.set(Some(noted));
