@@ -1,4 +1,5 @@
-//! W3, W3b: `n` tasks with delays uniform in [0, `spread_ms`] from one producer, until all have run.
+//! W3, W3b: `n` tasks with delays uniform in [0, `spread_ms`] from one producer, until all have run. With `body_ns=300` each takes
+//! so long.
 
 use std::time::Duration;
 
@@ -12,9 +13,10 @@ pub(crate) fn run<P: Peer>(args: &Args) -> Outcome {
     let n: usize = args.get("n", 1_000_000)?;
     let workers: usize = args.get("workers", 1)?;
     let spread = args.millis("spread_ms", 100)?;
+    let body: u64 = args.get("body_ns", 0)?;
     let peer: P = peer::start(workers)?;
-    pass(&peer, n / 10, spread)?;
-    let (submitted, took) = pass(&peer, n, spread)?;
+    pass(&peer, n / 10, spread, body)?;
+    let (submitted, took) = pass(&peer, n, spread, body)?;
     let mut line = Line::new().put("per_s", n as f64 * 1e9 / took as f64);
     line = line.put("submit_ns", submitted as f64 / n as f64);
     if workers == 1 {
@@ -27,7 +29,7 @@ pub(crate) fn run<P: Peer>(args: &Args) -> Outcome {
 }
 
 /// How long it took until the last was submitted, and until the last had run.
-fn pass<P: Peer>(peer: &P, n: usize, spread: Duration) -> Result<(u64, u64), crate::Trouble> {
+fn pass<P: Peer>(peer: &P, n: usize, spread: Duration, body: u64) -> Result<(u64, u64), crate::Trouble> {
     let tally = Tally::leaked(n);
     let mut random = fastrand::Rng::with_seed(1);
     let mut producer = peer.producer();
@@ -35,10 +37,22 @@ fn pass<P: Peer>(peer: &P, n: usize, spread: Duration) -> Result<(u64, u64), cra
     let start = clock::now();
     for task in 0..n {
         let delay = Duration::from_nanos(random.u64(..=spread));
-        let handle = producer.schedule(delay, move || tally.mark(task));
+        let handle = match body {
+            0 => producer.schedule(delay, move || tally.mark(task)),
+            _ => producer.schedule(delay, move || {
+                busy(body);
+                tally.mark(task);
+            }),
+        };
         producer.leave(handle);
     }
     let submitted = clock::now() - start;
     tally.wait(verify::PATIENCE)?;
     Ok((submitted, clock::now() - start))
+}
+
+/// Keeps the thread busy for so many nanoseconds, and those it takes to look at the clock.
+fn busy(nanos: u64) {
+    let begun = clock::now();
+    while clock::now() - begun < nanos {}
 }

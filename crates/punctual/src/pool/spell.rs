@@ -3,7 +3,7 @@
 //! It is not, and had better [stand aside](super::aside), if its own bodies of late were short, and
 //! - others have run tasks since it last looked round, it finds nothing [laid out](super::ready), and the pool's lock taken:
 //!   somebody is about to lay out more, or submits; or
-//! - others have run many of late, so they are at it at this moment and are short of nothing but tasks; or
+//! - others have run many of late, so they are at it at this moment, and short of nothing but tasks; or
 //! - another waits for the next deadline, and of the waits of this worker each has brought several tasks: they come so
 //!   densely that one of two is up all the time.
 //!
@@ -18,8 +18,8 @@ use super::aside::{LONGEST, MOMENT, Why};
 use super::ready::Ready;
 use crate::clock::Clock;
 
-/// A body that takes less is not worth a second worker.
-const SHORT: Duration = Duration::from_nanos(500);
+/// A body that takes less is not worth a second worker: to give it out takes as long. With two clock readings, as it is timed.
+const SHORT: Duration = Duration::from_nanos(200);
 /// One body of so many is timed.
 const SAMPLE: usize = 64;
 /// Others that have taken as many since the worker looked round are at it.
