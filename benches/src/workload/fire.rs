@@ -1,5 +1,5 @@
 //! W3, W3b: `n` tasks with delays uniform in [0, `spread_ms`] from one producer, until all have run. With `body_ns=300` each takes
-//! so long.
+//! so long; with `nap_every=20` each twentieth sleeps for `nap_us`.
 
 use std::time::Duration;
 
@@ -13,7 +13,11 @@ pub(crate) fn run<P: Peer>(args: &Args) -> Outcome {
     let n: usize = args.get("n", 1_000_000)?;
     let workers: usize = args.get("workers", 1)?;
     let spread = args.millis("spread_ms", 100)?;
-    let body: u64 = args.get("body_ns", 0)?;
+    let body = Body {
+        busy: args.get("body_ns", 0)?,
+        nap_every: args.get("nap_every", 0)?,
+        nap: Duration::from_micros(args.get("nap_us", 50)?),
+    };
     let peer: P = peer::start(workers)?;
     pass(&peer, n / 10, spread, body)?;
     let (submitted, took) = pass(&peer, n, spread, body)?;
@@ -29,7 +33,7 @@ pub(crate) fn run<P: Peer>(args: &Args) -> Outcome {
 }
 
 /// How long it took until the last was submitted, and until the last had run.
-fn pass<P: Peer>(peer: &P, n: usize, spread: Duration, body: u64) -> Result<(u64, u64), crate::Trouble> {
+fn pass<P: Peer>(peer: &P, n: usize, spread: Duration, body: Body) -> Result<(u64, u64), crate::Trouble> {
     let tally = Tally::leaked(n);
     let mut random = fastrand::Rng::with_seed(1);
     let mut producer = peer.producer();
@@ -38,9 +42,9 @@ fn pass<P: Peer>(peer: &P, n: usize, spread: Duration, body: u64) -> Result<(u64
     for task in 0..n {
         let delay = Duration::from_nanos(random.u64(..=spread));
         let handle = match body {
-            0 => producer.schedule(delay, move || tally.mark(task)),
+            Body { busy: 0, nap_every: 0, .. } => producer.schedule(delay, move || tally.mark(task)),
             _ => producer.schedule(delay, move || {
-                busy(body);
+                body.run(task);
                 tally.mark(task);
             }),
         };
@@ -51,8 +55,24 @@ fn pass<P: Peer>(peer: &P, n: usize, spread: Duration, body: u64) -> Result<(u64
     Ok((submitted, clock::now() - start))
 }
 
-/// Keeps the thread busy for so many nanoseconds, and those it takes to look at the clock.
-fn busy(nanos: u64) {
-    let begun = clock::now();
-    while clock::now() - begun < nanos {}
+/// What a task does besides being counted.
+#[derive(Clone, Copy)]
+struct Body {
+    /// It keeps the thread busy for so many nanoseconds, and those it takes to look at the clock.
+    busy: u64,
+    /// One of so many sleeps; none if this is zero.
+    nap_every: usize,
+    nap: Duration,
+}
+
+impl Body {
+    fn run(self, task: usize) {
+        if self.nap_every > 0 && task % self.nap_every == 0 {
+            clock::sleep(self.nap);
+        }
+        if self.busy > 0 {
+            let begun = clock::now();
+            while clock::now() - begun < self.busy {}
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //!
 //! # What the unsafe code buys
 //! A million tasks within 100 ms on one worker, where the processors are far from each other: 3.7 to 5.0 million a second, and at
-//! once 7.6 to 10.5 (see `docs/performance.md`). A hint does nothing else, whatever the address.
+//! once 7.6 to 10.5 (see `docs/performance-log.md`). A hint does nothing else, whatever the address.
 
 /// Brings a line of memory into the cache, for whoever will write to it soon.
 #[inline]

@@ -2,7 +2,8 @@
 //!
 //! Where tasks take less time than it takes to order them, a second worker makes a pool slower: both want the same lock, the
 //! same tasks and the same memory, and on few processors the thread that submits is in their way as well. So a worker that
-//! finds it is of no use ([`Spell`](super::spell) knows when) *stands aside*: it sleeps until the others can use a hand.
+//! finds it is of no use ([`Spell`](super::spell) knows when; there may be work at hand) *stands aside*: it sleeps until the others
+//! can use a hand.
 //!
 //! For the pool such a worker is busy, as if it ran a body that takes so long. So nothing depends on its coming back, and no
 //! rule of the [leader](super::leader), of the [inbox](super::inbox) or of what is [laid out](super::ready) knows of it.
@@ -19,7 +20,7 @@
 //! # Invariants
 //! 1. If somebody is asleep, somebody else is on the lookout, or has been woken to be.
 //! 2. Whoever is on the lookout wakes after [`LONGEST`] at most (and the slack that the pool's timers have), and if it leaves, it
-//!    makes one of those asleep the lookout or wakes them all. So by 1 nobody sleeps for longer than others get on.
+//!    makes one of those asleep the lookout or wakes them all. So by 1 nobody sleeps for longer than others get on, or keep up.
 //! 3. One worker at least does not stand aside, if there is any. It may wait, or be blocked by its body: then nothing is taken,
 //!    and the lookout comes back.
 //! 4. Nobody stands aside in a pool that may have more workers than it has, or that counts who is free: for one who is gone
@@ -27,39 +28,37 @@
 //!    to look there.
 //!
 //! # Protocol
-//! - *The lookout* sleeps for a moment, and counts how many tasks were taken meanwhile. While it is at least one for each
-//!   [`PACE`] and worker, and no body that was timed took long, it sleeps again, for twice as long each time up to [`LONGEST`]. If
-//!   not, what is run may take its time, so there is something to do for another: it goes back to work, and wakes one of those
-//!   asleep to be the lookout and see whether it takes still another. If nothing was taken, there is nothing to do, or all who
-//!   are at work are blocked: it wakes all of them.
+//! - *The lookout* sleeps for a moment, and counts how many tasks were taken meanwhile. It sleeps again, for twice as long each
+//!   time up to [`LONGEST`], while no body that was timed took long, and either one task was taken for each [`PACE`] and worker, or
+//!   none has been due for long ([`BEHIND`]). If not, what is run may take its time, so there is something to do for another: it goes
+//!   back to work, and wakes one of those asleep to be the lookout and see whether it takes still another. If nothing was taken,
+//!   there is nothing to do, or all who are at work are blocked: it wakes all of them.
 //! - *Whoever has come back in vain,* because the pace was slow and not because anybody was, and stands aside again at once,
 //!   sleeps for longer at first: [`Spell`](super::spell) remembers.
 //! - *Whoever is asleep* goes on sleeping until it is off the list: a permit may be left over from elsewhere.
 //!
 //! # What it costs
-//! What a body that blocks has left behind may wait for a millisecond, instead of the 0.06 ms that a thread takes to be woken on
-//! the same machine: it may block in the middle of the lookout's sleep, having taken enough before. If others are blocked one
+//! What a body that blocks has left behind may wait for about a millisecond, instead of the 0.06 ms that a thread takes to be woken
+//! on the same machine: it may block early in the lookout's sleep, having taken enough before. If others are blocked one
 //! after the other, each further worker comes 0.1 ms later.
 //!
 //! # What it buys
 //! A million tasks within 100 ms on two processors, million a second, interleaved, medians of five: with two workers 2.13 to
-//! 2.59, with four 2.05 to 2.74, with eight 1.36 to 2.64; at once 7.24 to 7.06, 5.68 to 6.75, 3.00 to 6.88. With bodies of 0.5
-//! to 5 µs nothing changes.
+//! 2.59, with four 2.05 to 2.74, with eight 1.36 to 2.64; at once 7.24 to 7.06, 5.68 to 6.75, 3.00 to 6.88.
 //!
-//! A lookout that sleeps for 0.5 ms at most instead of 0.2, and longer at first if it came back in vain, and workers that leave
-//! although they have something to do, if others do as much: medians of 13, 7 and 5, in a slow hour, with two workers 2.17 to 2.63,
-//! with four 2.51 to 3.58, with eight 1.20 to 2.57; at once level. Each time the lookout wakes, the kernel may move another thread out
-//! of its way, and a processor that is woken so often does not go looking for threads that wait elsewhere. (With 1 ms, level.)
-//!
-//! Bodies count as short up to 0.2 µs, and not up to 0.5: half a million at once, medians of five, with two workers and bodies of
-//! 0.1, 0.2, 0.3 and 0.5 µs: 3.35 to 3.81, 2.67 to 3.86, 2.12 to 3.18, 2.31 to 2.33; with eight 3.64 to 3.90, 2.76 to 3.45, 2.08 to 2.92,
-//! 2.29 to 2.33.
+//! It looked every 0.2 ms then, for one task every 2 µs, and came back for that even if nothing waited; only who found nothing to do
+//! left; and a body was short up to 0.5 µs. Beside that, medians of eleven, in a slow hour: within 100 ms with two workers 2.06 to
+//! 2.41, with eight 1.21 to 1.91. At once, medians of five, with two workers and bodies of 0.1, 0.2, 0.3 and 0.5 µs: 3.35 to 3.81,
+//! 2.67 to 3.86, 2.12 to 3.18, 2.31 to 2.33. With eight, and one body of a hundred asleep for 0.1 ms, medians of seven: 1.72 to 2.30;
+//! one of fifty or twenty, level. Each time the lookout wakes, the kernel may move another thread out of its way, and a processor
+//! that is woken so often does not go looking for threads that wait elsewhere.
 //!
 //! # Paths not taken
 //! *Everybody on the lookout:* to wake, look and sleep takes 9 µs of a processor. With eight workers, each of them every 0.2 ms,
 //! 1.99 and 5.34 million a second. *Looking at the clock, or at the lock, instead of sleeping:* with more threads than
 //! processors whoever looks keeps another from working (two workers 2.14 to 1.77). *Laying out the next tasks before the last
-//! are taken,* so that nobody finds the lock taken: two workers 2.01 to 2.16, one 3.17 to 2.86.
+//! are taken,* so that nobody finds the lock taken: two workers 2.01 to 2.16, one 3.17 to 2.86. *Leaving after 64 tasks, if others
+//! have taken half as many:* where one body of twenty slept for 50 µs, eight workers took three times as long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +73,9 @@ pub(super) const MOMENT: Duration = Duration::from_micros(100);
 /// How long at most.
 pub(super) const LONGEST: Duration = Duration::from_micros(500);
 /// Others that take a task in less time than this, each of them, need no help.
-const PACE: Duration = Duration::from_micros(2);
+const PACE: Duration = Duration::from_micros(1);
+/// Nor do those who leave nothing waiting for as long as this.
+pub(super) const BEHIND: Duration = Duration::from_micros(100);
 
 /// The workers of a pool that stand aside. Its lock is taken alone.
 pub(super) struct Aside {
@@ -93,7 +94,7 @@ pub(super) enum Why {
     Nothing,
     /// A body took its time.
     Slow,
-    /// Others have taken too few: there may be something to do.
+    /// Others have taken too few, and there is something to do.
     Few,
     /// It was woken by the lookout, which has left.
     Called,
@@ -166,10 +167,16 @@ impl Aside {
 
     /// Sleeps as long as others get on, by what is `ready`; the lookout for so long `at_first`.
     #[cold]
-    pub(super) fn stand(&self, parker: &Arc<Parker>, ready: &Ready, at_first: Duration) -> Why {
+    pub(super) fn stand(
+        &self,
+        parker: &Arc<Parker>,
+        ready: &Ready,
+        at_first: Duration,
+        are_behind: impl Fn() -> bool,
+    ) -> Why {
         let mut why = Why::Called;
-        if self.is_lookout(parker) {
-            why = self.look_out(ready, at_first, |moment| sleep(parker, moment));
+        if let Some(at_first) = self.is_lookout(parker, at_first) {
+            why = self.look_out(ready, at_first, are_behind, |moment| sleep(parker, moment));
             let wake = self.list.lock().leave(why == Why::Nothing);
             wake.iter().for_each(|parker| parker.unpark());
         }
@@ -182,6 +189,7 @@ impl Aside {
         &self,
         ready: &Ready,
         at_first: Duration,
+        are_behind: impl Fn() -> bool,
         mut sleep: impl FnMut(Duration) -> Duration,
     ) -> Why {
         self.slow.store(false, Ordering::Relaxed);
@@ -196,18 +204,19 @@ impl Aside {
             match taken {
                 0 => return Why::Nothing,
                 _ if self.slow.load(Ordering::Relaxed) => return Why::Slow,
-                _ if PACE.as_nanos() * (taken as u128) < expected => return Why::Few,
+                _ if PACE.as_nanos() * (taken as u128) < expected && are_behind() => return Why::Few,
                 _ => moment = (2 * moment).min(LONGEST),
             }
         }
     }
 
-    /// Puts the thread on the list, and returns when it is on the lookout, or off the list again.
-    fn is_lookout(&self, parker: &Arc<Parker>) -> bool {
+    /// Puts the thread on the list, and returns when it is on the lookout, with how long it is to sleep at first, or off the list
+    /// again. Who takes the place of another is to see soon whether others are wanted, too.
+    fn is_lookout(&self, parker: &Arc<Parker>, at_first: Duration) -> Option<Duration> {
         let mut list = self.list.lock();
         if list.lookout.is_none() {
             list.lookout = Some(Arc::clone(parker));
-            return true;
+            return Some(at_first);
         }
         list.asleep.push(Arc::clone(parker));
         while list.is_asleep(parker) {
@@ -215,7 +224,7 @@ impl Aside {
             parker.park();
             list = self.list.lock();
         }
-        list.looks_out(parker)
+        list.looks_out(parker).then_some(MOMENT)
     }
 }
 
@@ -275,24 +284,53 @@ mod tests {
             assert!(aside.may_stand());
             let moments = [MOMENT, 2 * MOMENT, 4 * MOMENT, LONGEST, LONGEST];
             let mut slept = Vec::new();
-            let why = aside.look_out(&ready, MOMENT, |moment| {
-                slept.push(moment);
-                let is_last = slept.len() == moments.len();
-                (0..enough(moment, at_work) - usize::from(is_last)).for_each(|_| ready.count_taken());
-                moment
-            });
+            let why = aside.look_out(
+                &ready,
+                MOMENT,
+                || true,
+                |moment| {
+                    slept.push(moment);
+                    let is_last = slept.len() == moments.len();
+                    (0..enough(moment, at_work) - usize::from(is_last)).for_each(|_| ready.count_taken());
+                    moment
+                },
+            );
             assert_eq!((why, slept), (Why::Few, moments.to_vec()));
         }
+    }
+
+    #[test]
+    fn the_lookout_sleeps_while_nothing_waits_for_long() {
+        let ((aside, ready), mut looks) = (pool(2), 0);
+        assert!(aside.may_stand());
+        let why = aside.look_out(
+            &ready,
+            MOMENT,
+            || false,
+            |moment| {
+                looks += 1;
+                if looks < 5 {
+                    ready.count_taken();
+                }
+                moment
+            },
+        );
+        assert_eq!((why, looks), (Why::Nothing, 5));
     }
 
     #[test]
     fn whoever_has_come_back_in_vain_begins_with_a_longer_sleep() {
         let ((aside, ready), mut slept) = (pool(2), Vec::new());
         assert!(aside.may_stand());
-        let why = aside.look_out(&ready, LONGEST, |moment| {
-            slept.push(moment);
-            moment
-        });
+        let why = aside.look_out(
+            &ready,
+            LONGEST,
+            || true,
+            |moment| {
+                slept.push(moment);
+                moment
+            },
+        );
         assert_eq!((why, slept), (Why::Nothing, vec![LONGEST]));
     }
 
@@ -300,10 +338,15 @@ mod tests {
     fn the_lookout_comes_back_when_the_last_at_work_has_left() {
         let (aside, ready) = pool(2);
         assert!(aside.may_stand());
-        let why = aside.look_out(&ready, MOMENT, |moment| {
-            aside.depart();
-            moment
-        });
+        let why = aside.look_out(
+            &ready,
+            MOMENT,
+            || true,
+            |moment| {
+                aside.depart();
+                moment
+            },
+        );
         assert_eq!(why, Why::Nothing);
     }
 
@@ -311,11 +354,16 @@ mod tests {
     fn the_lookout_counts_the_time_that_has_passed_and_not_the_time_it_asked_for() {
         let (aside, ready) = pool(1);
         let mut looks = 0;
-        let why = aside.look_out(&ready, MOMENT, |moment| {
-            looks += 1;
-            (0..enough(moment, 1)).for_each(|_| ready.count_taken());
-            2 * moment
-        });
+        let why = aside.look_out(
+            &ready,
+            MOMENT,
+            || true,
+            |moment| {
+                looks += 1;
+                (0..enough(moment, 1)).for_each(|_| ready.count_taken());
+                2 * moment
+            },
+        );
         assert_eq!((why, looks), (Why::Few, 1));
     }
 
@@ -324,14 +372,19 @@ mod tests {
         let (aside, ready) = pool(1);
         let mut looks = 0;
         aside.note_slow();
-        let why = aside.look_out(&ready, MOMENT, |moment| {
-            looks += 1;
-            (0..2 * enough(moment, 1)).for_each(|_| ready.count_taken());
-            if looks == 3 {
-                aside.note_slow();
-            }
-            moment
-        });
+        let why = aside.look_out(
+            &ready,
+            MOMENT,
+            || true,
+            |moment| {
+                looks += 1;
+                (0..2 * enough(moment, 1)).for_each(|_| ready.count_taken());
+                if looks == 3 {
+                    aside.note_slow();
+                }
+                moment
+            },
+        );
         assert_eq!((why, looks), (Why::Slow, 3), "what was before it came to its post says nothing");
     }
 
@@ -348,7 +401,7 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..3 {
                 assert!(aside.may_stand());
-                scope.spawn(|| aside.stand(&Parker::current(), &ready, MOMENT));
+                scope.spawn(|| aside.stand(&Parker::current(), &ready, MOMENT, || true));
             }
         });
         assert_eq!(aside.at_work.load(Ordering::Relaxed), 4);

@@ -57,7 +57,8 @@
 //!   one from then on.
 //! - *Submission to a crowded lane:* where every worker is awake leave the task all the same, as long as there is room for
 //!   it: the next that looks sorts it in. If there is none, sort in what came first; otherwise, empty it; if the pool's lock is
-//!   free at this moment: if not, somebody is there who will do so.
+//!   free at this moment: if not, somebody is there who will do so. Where it is full and the lock taken, it looks for a while
+//!   whether that is still so, and then takes all locks.
 //! - *A worker that looks for work* takes what is [laid out](super::ready), if that comes before the inbox by 4. If nothing is,
 //!   it takes the pool's lock alone. If the first task of the queue is due, comes before the inbox,
 //!   and nobody else is idle, it takes that; of a lane that is crowded, or has something due, it sorts in what is
@@ -100,6 +101,7 @@ use std::sync::Arc;
 
 use punctual_engine::{TaskKey, Tick};
 
+use super::aside::BEHIND;
 use super::core::{Core, Offer};
 use super::lane::{Lane, Letter, MOST, ROOM, Tray, Withdrawn};
 use super::ready::{Ready, Taken};
@@ -115,9 +117,9 @@ pub(super) const LANES: usize = if cfg!(punctual_loom) { 2 } else { 8 };
 /// As many at once, and more are coming as fast as they are taken.
 pub(super) const CROWD: usize = if cfg!(punctual_loom) { 1 } else { 4 };
 
-/// How often a submission that finds its lane full, and the pool's lock taken, looks whether there is room again: for some thirty
-/// microseconds. Whoever has the lock sorts in what is there in about that time, and to sleep and be woken takes longer.
-const PATIENCE: u32 = 2_000;
+/// How often a submission that finds its lane full, and the pool's lock taken, looks whether either is so no more, before it waits
+/// for the lock: for some thirty microseconds. To sleep and be woken takes longer than to sort in what is there.
+const PATIENCE: u32 = if cfg!(punctual_loom) { 1 } else { 20 };
 
 thread_local! {
     /// The lane that this thread keeps to, in every pool.
@@ -350,21 +352,27 @@ impl Guarded {
 
     /// A crowded lane, emptied, or relieved if it is full, if nobody has the pool's lock.
     #[cold]
-    fn make_room<'a>(&'a self, lane: &'a Lane, tray: Guard<'a, Tray>) -> Guard<'a, Tray> {
-        let is_full = tray.letters.len() >= MOST;
-        drop(tray);
-        if let Some(mut core) = self.core.try_lock() {
-            self.take_into_use(mine().0, &core);
-            // What was withdrawn is for cancels to pay for.
-            let mut tray = if is_full { lane.relieve(&mut core) } else { lane.empty(&mut core) };
-            tray.set(&core);
-            return tray;
+    fn make_room<'a>(&'a self, lane: &'a Lane, mut tray: Guard<'a, Tray>) -> Guard<'a, Tray> {
+        for _ in 0..PATIENCE {
+            let is_full = tray.letters.len() >= MOST;
+            drop(tray);
+            if let Some(mut core) = self.core.try_lock() {
+                self.take_into_use(mine().0, &core);
+                // What was withdrawn is for cancels to pay for.
+                let mut tray = if is_full { lane.relieve(&mut core) } else { lane.empty(&mut core) };
+                tray.set(&core);
+                return tray;
+            }
+            if is_full {
+                // Whoever has the lock may be at it.
+                look_out(100, || !lane.is_crowded());
+            }
+            tray = lane.lock();
+            if tray.letters.len() < MOST {
+                break;
+            }
         }
-        if is_full {
-            // Somebody has the pool's lock, and a moment to empty it.
-            look_out(PATIENCE, || !lane.is_crowded());
-        }
-        lane.lock()
+        tray
     }
 
     /// Counts a task that was cancelled while it waited, and sees to it that it leaves the queue, without the pool's lock.
@@ -408,6 +416,15 @@ impl Guarded {
     #[inline]
     pub(super) fn take_ready(&self, index: usize, tally: &Tally) -> Option<Taken> {
         self.inbox.0.ready.take(index, tally, || self.inbox.0.clear_until())
+    }
+
+    /// Whether something has been due for longer than workers take to come for it.
+    pub(super) fn is_behind(&self, now: Tick) -> bool {
+        let is_overdue = |due: Tick| now.since(due) > BEHIND;
+        let inbox = &self.inbox.0;
+        is_overdue(inbox.earliest())
+            || inbox.ready.next_deadline().is_some_and(is_overdue)
+            || self.core.lock().queue.next_deadline().is_some_and(is_overdue)
     }
 
     /// What is in the queue and not after this comes next; nothing does before a crowded lane is seen to.

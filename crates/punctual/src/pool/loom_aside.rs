@@ -13,7 +13,7 @@ fn worker(aside: &Arc<Aside>, ready: &Arc<Ready>) -> JoinHandle<()> {
     let (aside, ready) = (Arc::clone(aside), Arc::clone(ready));
     thread::spawn(move || {
         if aside.may_stand() {
-            let _ = aside.stand(&Parker::current(), &ready, MOMENT);
+            let _ = aside.stand(&Parker::current(), &ready, MOMENT, || true);
         }
     })
 }

@@ -147,6 +147,11 @@ impl Ready {
         self.count.store(table.laid.len(), Ordering::Relaxed);
     }
 
+    /// When the first of what is laid out was due.
+    pub(super) fn next_deadline(&self) -> Option<Tick> {
+        self.table.lock().laid.last().map(|first| first.deadline)
+    }
+
     /// Takes back what is left, the last first.
     pub(super) fn collect(&self, taken: impl FnMut(Fired<TaskRef>)) {
         let mut table = self.table.lock();

@@ -3,7 +3,8 @@
 //! It is not, and had better [stand aside](super::aside), if its own bodies of late were short, and
 //! - others have run tasks since it last looked round, it finds nothing [laid out](super::ready), and the pool's lock taken:
 //!   somebody is about to lay out more, or submits; or
-//! - others have run many of late, so they are at it at this moment, and short of nothing but tasks; or
+//! - of its last few hundred tasks others have run half as many in the same time, and that was so little time that none of
+//!   its own can have blocked: so there is something to do, but others do it as well, and each is in the other's way; or
 //! - another waits for the next deadline, and of the waits of this worker each has brought several tasks: they come so
 //!   densely that one of two is up all the time.
 //!
@@ -20,12 +21,19 @@ use crate::clock::Clock;
 
 /// A body that takes less is not worth a second worker: to give it out takes as long. With two clock readings, as it is timed.
 const SHORT: Duration = Duration::from_nanos(200);
+/// One that takes more is a reason for those who stand aside to come back. What lies between may be chance.
+const LONG: Duration = Duration::from_nanos(500);
 /// One body of so many is timed.
 const SAMPLE: usize = 64;
-/// Others that have taken as many since the worker looked round are at it.
+/// Others that have taken as many meanwhile, together, are at it.
 const AT_IT: usize = SAMPLE / 2;
+/// A worker that takes longer from one timed body to the next runs more than short bodies, waits, or is pre-empted.
+const BUSY: Duration = Duration::from_micros(SAMPLE as u64);
+/// How often in a row it has to be found that others are at it, and the worker busy with what is short, for it to leave. A few bodies
+/// that block among many that are short are not often timed; but hardly ever are there none among so many.
+const CROWDED: u32 = 4;
 /// A worker that has run no more since it came back has come in vain.
-const IN_VAIN: usize = 4 * SAMPLE;
+const IN_VAIN: usize = 2 * CROWDED as usize * SAMPLE;
 /// After so many waits it is seen how many tasks they brought.
 const WAITS: usize = 8;
 /// As many for each of them are many.
@@ -38,6 +46,11 @@ pub(super) struct Spell {
     short: bool,
     /// Whether that was the last body of all.
     just_timed: bool,
+    /// When it began, and whether that was soon after the one before it.
+    timed: Option<Tick>,
+    busy: bool,
+    /// See [`CROWDED`].
+    crowded: u32,
     /// How many tasks others had taken when it last looked.
     by_others: usize,
     /// Waits since it began to count them, and `ran` at that time.
@@ -50,12 +63,16 @@ pub(super) struct Spell {
 }
 
 impl Spell {
-    pub(super) const fn new() -> Self {
+    /// For a worker that has not looked round yet, in a pool where so much has been taken.
+    pub(super) fn new(ready: &Ready) -> Self {
         Self {
             ran: 0,
             short: false,
             just_timed: false,
-            by_others: 0,
+            timed: None,
+            busy: false,
+            crowded: 0,
+            by_others: ready.taken(),
             waits: 0,
             ran_before: 0,
             at_first: MOMENT,
@@ -75,8 +92,10 @@ impl Spell {
     pub(super) fn end(&mut self, begun: Option<Tick>, clock: &dyn Clock) -> bool {
         let Some(begun) = begun else { return false };
         self.just_timed = true;
-        self.short = clock.now().since(begun) < SHORT;
-        !self.short
+        self.busy = self.timed.replace(begun).is_some_and(|before| begun.since(before) < BUSY);
+        let took = clock.now().since(begun);
+        self.short = took < SHORT;
+        took >= LONG
     }
 
     /// The worker looks round; says how many tasks others have taken since it last did.
@@ -96,10 +115,13 @@ impl Spell {
         std::mem::take(&mut self.just_timed)
     }
 
-    /// Whether the worker, which has something to do, is of no use all the same: others do as much, and it is short.
+    /// Whether the worker, which has something to do and has just timed a body, is of no use all the same.
     #[cold]
     pub(super) fn is_one_too_many(&mut self, ready: &Ready) -> bool {
-        self.look_round(ready) >= AT_IT && self.has_short_bodies()
+        let others_are = self.look_round(ready) >= AT_IT;
+        let is_so = others_are && self.busy && self.has_short_bodies();
+        self.crowded = if is_so { self.crowded + 1 } else { 0 };
+        self.crowded >= CROWDED
     }
 
     /// Whether the worker, which is about to wait beside another, had better leave waiting to that one.
@@ -127,8 +149,10 @@ impl Spell {
     }
 
     /// The worker comes back: what it remembers of its tasks was long ago.
-    pub(super) fn begin_anew(&mut self, why: Why) {
+    pub(super) fn begin_anew(&mut self, why: Why, ready: &Ready) {
         (self.short, self.just_timed, self.ran_back) = (false, false, self.ran);
+        (self.timed, self.crowded) = (None, 0);
+        self.look_round(ready);
         self.at_first = match why {
             Why::Few => (2 * self.at_first).min(LONGEST),
             Why::Nothing | Why::Slow | Why::Called => MOMENT,
@@ -148,13 +172,13 @@ mod tests {
             let begun = spell.begin(clock, || true);
             clock.jump(body);
             let is_long = spell.end(begun, clock);
-            assert_eq!(is_long, begun.is_some() && body >= SHORT);
+            assert_eq!(is_long, begun.is_some() && body >= LONG);
         }
     }
 
     #[test]
     fn a_worker_is_of_no_use_if_others_run_tasks_and_they_are_short() {
-        let (mut spell, clock, ready) = (Spell::new(), ManualClock::new(), Ready::new());
+        let (mut spell, clock, ready) = (Spell::new(&Ready::new()), ManualClock::new(), Ready::new());
         run(&mut spell, &clock, &ready, SHORT / 2);
         assert!(!spell.is_of_no_use(&ready), "it runs all of them itself");
         ready.count_taken();
@@ -165,32 +189,72 @@ mod tests {
         assert!(!spell.is_of_no_use(&ready), "they take their time");
         ready.count_taken();
         run(&mut spell, &clock, &ready, Duration::ZERO);
-        spell.begin_anew(Why::Few);
+        spell.begin_anew(Why::Few, &ready);
         assert!(!spell.is_of_no_use(&ready), "nothing is known of what is run now");
     }
 
-    #[test]
-    fn a_worker_is_one_too_many_if_others_do_as_much_of_what_is_short() {
-        let (mut spell, clock, ready) = (Spell::new(), ManualClock::new(), Ready::new());
-        let mut is_one_too_many = |by_others: usize, body: Duration| {
-            run(&mut spell, &clock, &ready, body);
+    /// Runs as many samples as it takes, while others take so many for each; says after which of them it is one too many.
+    fn crowded_after(
+        spell: &mut Spell,
+        clock: &ManualClock,
+        ready: &Ready,
+        samples: &[(usize, Duration)],
+    ) -> Vec<bool> {
+        let one = |&(by_others, body): &(usize, Duration)| {
+            run(spell, clock, ready, body);
             (0..by_others).for_each(|_| ready.count_taken());
-            let looks = spell.has_just_timed();
-            assert!(looks && !spell.has_just_timed(), "once for each body that is timed");
-            spell.is_one_too_many(&ready)
+            assert!(spell.has_just_timed() && !spell.has_just_timed(), "once for each body that is timed");
+            spell.is_one_too_many(ready)
         };
-        assert!(!is_one_too_many(AT_IT - 1, Duration::ZERO), "another may be in a long body");
-        assert!(is_one_too_many(AT_IT, Duration::ZERO));
-        assert!(!is_one_too_many(AT_IT - 1, Duration::ZERO), "what it has seen before does not count");
-        assert!(!is_one_too_many(AT_IT, SHORT));
+        samples.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_worker_is_one_too_many_if_others_do_half_as_much_of_what_is_short_again_and_again() {
+        let (clock, ready) = (ManualClock::new(), Ready::new());
+        let (crowd, alone, long) = ((AT_IT, SHORT / 2), (AT_IT - 1, SHORT / 2), (AT_IT, SHORT));
+        let after = |samples: &[_]| crowded_after(&mut Spell::new(&ready), &clock, &ready, samples);
+        // Of the first nobody knows how soon it came after another.
+        assert_eq!(after(&[crowd; 6]), [false, false, false, false, true, true]);
+        assert_eq!(
+            after(&[crowd, crowd, crowd, alone, crowd, crowd]),
+            [false; 6],
+            "others may be in long bodies"
+        );
+        assert_eq!(after(&[crowd, crowd, crowd, long, crowd, crowd]), [false; 6]);
+    }
+
+    #[test]
+    fn a_worker_whose_bodies_block_now_and_then_is_not_one_too_many() {
+        let (mut spell, clock, ready) = (Spell::new(&Ready::new()), ManualClock::new(), Ready::new());
+        for _ in 0..100 {
+            assert_eq!(crowded_after(&mut spell, &clock, &ready, &[(AT_IT, Duration::ZERO); 3]), [false; 3]);
+            // None that is timed.
+            clock.jump(BUSY);
+        }
+    }
+
+    #[test]
+    fn what_others_took_before_a_worker_came_or_came_back_says_nothing() {
+        let (clock, ready) = (ManualClock::new(), Ready::new());
+        let took = |many: usize| (0..many).for_each(|_| ready.count_taken());
+        took(100 * SAMPLE);
+        let mut spell = Spell::new(&ready);
+        let crowd = [(AT_IT, Duration::ZERO); CROWDED as usize];
+        assert_eq!(crowded_after(&mut spell, &clock, &ready, &[(0, Duration::ZERO); 9]), [false; 9]);
+        assert_eq!(crowded_after(&mut spell, &clock, &ready, &crowd), [false, false, false, true]);
+        took(100 * SAMPLE);
+        spell.begin_anew(Why::Nothing, &ready);
+        assert_eq!(crowded_after(&mut spell, &clock, &ready, &[(0, Duration::ZERO); 9]), [false; 9]);
+        assert!(!spell.is_of_no_use(&ready));
     }
 
     #[test]
     fn whoever_comes_back_in_vain_sleeps_longer_at_first() {
-        let (mut spell, clock, ready) = (Spell::new(), ManualClock::new(), Ready::new());
+        let (mut spell, clock, ready) = (Spell::new(&Ready::new()), ManualClock::new(), Ready::new());
         assert_eq!(spell.at_first(), MOMENT);
         let mut after = |why, samples: usize| {
-            spell.begin_anew(why);
+            spell.begin_anew(why, &ready);
             (0..samples).for_each(|_| run(&mut spell, &clock, &ready, Duration::ZERO));
             spell.at_first()
         };
@@ -205,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_worker_waits_in_vain_if_each_wait_brings_many_tasks() {
-        let (mut spell, clock, ready) = (Spell::new(), ManualClock::new(), Ready::new());
+        let (mut spell, clock, ready) = (Spell::new(&Ready::new()), ManualClock::new(), Ready::new());
         let mut after = |tasks: usize| {
             (0..tasks).for_each(|_| run(&mut spell, &clock, &ready, Duration::ZERO));
             (0..WAITS).filter(|_| spell.waits_in_vain()).count()

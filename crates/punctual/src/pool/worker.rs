@@ -59,7 +59,7 @@ pub(super) fn work(pool: &Arc<Pool>, index: usize) {
         known: Tick::ZERO,
         times_every_run: pool.times_every_run(),
         brisk: false,
-        spell: Spell::new(),
+        spell: Spell::new(pool.core.ready()),
         is_spare: false,
         struck_out: Cell::new(None),
     };
@@ -112,11 +112,8 @@ impl Worker<'_> {
     fn next(&mut self, mut last: Option<Half>) -> Option<(Half, Turn, Tick)> {
         let pool = self.pool;
         let may_be_quick = !self.times_every_run && !self.newborn;
-        if self.spell.has_just_timed()
-            && self.spell.is_one_too_many(pool.core.ready())
-            && self.may_stand_aside()
-        {
-            self.stand_aside(last.take());
+        if self.spell.has_just_timed() {
+            self.leave_if_one_too_many(&mut last);
         }
         let mut core = loop {
             if may_be_quick {
@@ -242,6 +239,13 @@ impl Worker<'_> {
         !is_counted_on && self.pool.aside.may_stand()
     }
 
+    /// Stands aside although there may be something to do, if others do it as well; not with the `last` task in hand.
+    fn leave_if_one_too_many(&mut self, last: &mut Option<Half>) {
+        if self.spell.is_one_too_many(self.pool.core.ready()) && self.may_stand_aside() {
+            self.stand_aside(last.take());
+        }
+    }
+
     /// Leaves the work to the others as long as they get on, with nothing in hand. To be called without a lock.
     #[cold]
     fn stand_aside(&mut self, last: Option<Half>) {
@@ -250,8 +254,9 @@ impl Worker<'_> {
             let noted = ready.strike_out(self.index);
             pool.discard(noted.map(|noted| last.join(noted)));
         }
-        let why = pool.aside.stand(&self.parker, ready, self.spell.at_first());
-        self.spell.begin_anew(why);
+        let are_behind = || pool.core.is_behind(pool.clock.now());
+        let why = pool.aside.stand(&self.parker, ready, self.spell.at_first(), are_behind);
+        self.spell.begin_anew(why, ready);
     }
 
     /// Gives up the last task, when the next has been taken.
@@ -442,6 +447,23 @@ mod tests {
         executor.shutdown_now();
     }
 
+    /// A worker in this thread, in the place of one that waits.
+    fn worker(pool: &Arc<Pool>) -> Worker<'_> {
+        Worker {
+            pool,
+            index: 0,
+            parker: Parker::current(),
+            tally: pool.tally_of(0),
+            newborn: false,
+            known: Tick::ZERO,
+            times_every_run: false,
+            brisk: false,
+            spell: Spell::new(pool.core.ready()),
+            is_spare: true,
+            struck_out: Cell::new(None),
+        }
+    }
+
     /// Whoever puts a task back wakes nobody, because it is about to look itself.
     #[test]
     fn a_worker_that_is_counted_on_does_not_stand_aside() {
@@ -451,19 +473,7 @@ mod tests {
         clock.wait_until_idle();
         drop(executor.schedule(Duration::from_secs(1), || ()).unwrap());
         let pool = executor.pool();
-        let mut worker = Worker {
-            pool,
-            index: 0,
-            parker: Parker::current(),
-            tally: pool.tally_of(0),
-            newborn: false,
-            known: Tick::ZERO,
-            times_every_run: false,
-            brisk: false,
-            spell: Spell::new(),
-            is_spare: true,
-            struck_out: Cell::new(None),
-        };
+        let mut worker = worker(pool);
         let queued = pool.core.lock().queue.pop().expect("the task").value;
         let (half, noted) = queued.halve();
         worker.struck_out.set(Some(noted));
@@ -474,6 +484,45 @@ mod tests {
         assert!(!worker.may_stand_aside(), "nor where another would be started in its place");
         worker.is_spare = true;
         assert!(worker.may_stand_aside());
+        executor.shutdown_now();
+    }
+    /// What it has run may have left something to be dropped, which is not to wait for others to fall behind.
+    #[test]
+    fn a_worker_that_stands_aside_has_nothing_in_hand() {
+        struct Told(mpsc::Sender<bool>, Arc<Pool>);
+
+        impl Drop for Told {
+            fn drop(&mut self) {
+                // One of two is about to stand aside, so the other may not; when it is back it might.
+                self.0.send(self.1.aside.may_stand()).unwrap();
+            }
+        }
+
+        let clock = ManualClock::new();
+        let executor = Executor::builder().core_threads(2).clock(clock.clone()).build().unwrap();
+        executor.prestart_all_core_threads();
+        clock.wait_until_idle();
+        let pool = executor.pool();
+        let ((tell, told), value) = (mpsc::channel(), Arc::clone(pool));
+        let handle = executor.schedule(Duration::from_secs(1), move || Told(tell, value)).unwrap();
+        let mut worker = worker(pool);
+        let fired = pool.core.lock().queue.pop().expect("the task");
+        let Taken { task, turn, .. } = pool.core.ready().note(0, &worker.tally, fired);
+        worker.run(&task, turn, Tick::ZERO);
+        drop(handle);
+        let mut last = Some(task);
+        for _ in 0..9 {
+            (0..64).for_each(|_| {
+                pool.core.ready().count_taken();
+                pool.core.ready().count_taken();
+                let begun = worker.spell.begin(&clock, || true);
+                worker.spell.end(begun, &clock);
+            });
+            worker.leave_if_one_too_many(&mut last);
+        }
+        assert!(last.is_none());
+        assert_eq!(told.try_recv(), Ok(false));
+        assert!(pool.aside.may_stand(), "it is back");
         executor.shutdown_now();
     }
 }

@@ -3,6 +3,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{LANES, MINE, mine};
+use crate::pool::aside::BEHIND;
 use crate::pool::core::MOST_QUEUED;
 use crate::pool::lane::{BATCH, KEYS, MOST, ROOM};
 use crate::{Clock, Executor, ManualClock, RejectReason, Stats, TaskHandle, TaskState, Tick};
@@ -54,6 +55,34 @@ fn what_is_cancelled_is_gone_for_whoever_looks() {
         assert_eq!(counts(&pool), (0, cancelled));
         pool.close().unwrap();
     }
+}
+
+/// In the inbox, in the queue, or laid out.
+#[test]
+fn workers_are_behind_if_something_is_overdue_wherever_it_is() {
+    let (clock, (release, released)) = (ManualClock::new(), mpsc::channel::<()>());
+    let pool = pool(&clock);
+    let busy = pool.submit(move || released.recv().unwrap()).unwrap();
+    while pool.stats().active == 0 {
+        thread::yield_now();
+    }
+    drop(pool.submit(|| ()).unwrap());
+    let guarded = &pool.pool().core;
+    let nanosecond = Duration::from_nanos(1);
+    clock.jump(BEHIND);
+    for place in ["inbox", "queue", "laid out"] {
+        let now = clock.now();
+        assert!(!guarded.is_behind(now), "{place}");
+        assert!(guarded.is_behind(now.after(nanosecond)), "{place}");
+        match place {
+            "inbox" => drop(guarded.lock()),
+            "queue" => guarded.core.lock().lay_out(now),
+            _ => assert!(guarded.ready().next_deadline().is_some()),
+        }
+    }
+    release.send(()).unwrap();
+    busy.join().unwrap();
+    pool.close().unwrap();
 }
 
 /// What a thread returns that keeps to this lane.
