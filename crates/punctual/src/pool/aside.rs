@@ -407,6 +407,20 @@ mod tests {
         assert_eq!(aside.at_work.load(Ordering::Relaxed), 4);
     }
 
+    #[test]
+    fn whoever_takes_the_place_of_a_lookout_sleeps_for_a_moment_at_first() {
+        let (aside, first) = (Aside::new(), Parker::current());
+        assert_eq!(aside.is_lookout(&first, LONGEST), Some(LONGEST));
+        thread::scope(|scope| {
+            let second = scope.spawn(|| aside.is_lookout(&Parker::current(), LONGEST));
+            while aside.list.lock().asleep.is_empty() {
+                thread::yield_now();
+            }
+            aside.list.lock().leave(false).iter().for_each(|parker| parker.unpark());
+            assert_eq!(second.join().unwrap(), Some(MOMENT));
+        });
+    }
+
     /// Invariant 4.
     #[test]
     fn only_where_no_other_is_started_and_nothing_refused_a_worker_may_be_missed() {

@@ -63,8 +63,7 @@ pub(super) struct Spell {
 }
 
 impl Spell {
-    /// For a worker that has not looked round yet, in a pool where so much has been taken.
-    pub(super) fn new(ready: &Ready) -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             ran: 0,
             short: false,
@@ -72,7 +71,7 @@ impl Spell {
             timed: None,
             busy: false,
             crowded: 0,
-            by_others: ready.taken(),
+            by_others: 0,
             waits: 0,
             ran_before: 0,
             at_first: MOMENT,
@@ -149,10 +148,10 @@ impl Spell {
     }
 
     /// The worker comes back: what it remembers of its tasks was long ago.
-    pub(super) fn begin_anew(&mut self, why: Why, ready: &Ready) {
+    pub(super) fn begin_anew(&mut self, why: Why) {
         (self.short, self.just_timed, self.ran_back) = (false, false, self.ran);
-        (self.timed, self.crowded) = (None, 0);
-        self.look_round(ready);
+        // So the next that is timed counts for nothing, and with it what others have taken up to then.
+        self.timed = None;
         self.at_first = match why {
             Why::Few => (2 * self.at_first).min(LONGEST),
             Why::Nothing | Why::Slow | Why::Called => MOMENT,
@@ -178,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_worker_is_of_no_use_if_others_run_tasks_and_they_are_short() {
-        let (mut spell, clock, ready) = (Spell::new(&Ready::new()), ManualClock::new(), Ready::new());
+        let (mut spell, clock, ready) = (Spell::new(), ManualClock::new(), Ready::new());
         run(&mut spell, &clock, &ready, SHORT / 2);
         assert!(!spell.is_of_no_use(&ready), "it runs all of them itself");
         ready.count_taken();
@@ -189,7 +188,7 @@ mod tests {
         assert!(!spell.is_of_no_use(&ready), "they take their time");
         ready.count_taken();
         run(&mut spell, &clock, &ready, Duration::ZERO);
-        spell.begin_anew(Why::Few, &ready);
+        spell.begin_anew(Why::Few);
         assert!(!spell.is_of_no_use(&ready), "nothing is known of what is run now");
     }
 
@@ -213,7 +212,7 @@ mod tests {
     fn a_worker_is_one_too_many_if_others_do_half_as_much_of_what_is_short_again_and_again() {
         let (clock, ready) = (ManualClock::new(), Ready::new());
         let (crowd, alone, long) = ((AT_IT, SHORT / 2), (AT_IT - 1, SHORT / 2), (AT_IT, SHORT));
-        let after = |samples: &[_]| crowded_after(&mut Spell::new(&ready), &clock, &ready, samples);
+        let after = |samples: &[_]| crowded_after(&mut Spell::new(), &clock, &ready, samples);
         // Of the first nobody knows how soon it came after another.
         assert_eq!(after(&[crowd; 6]), [false, false, false, false, true, true]);
         assert_eq!(
@@ -226,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_worker_whose_bodies_block_now_and_then_is_not_one_too_many() {
-        let (mut spell, clock, ready) = (Spell::new(&Ready::new()), ManualClock::new(), Ready::new());
+        let (mut spell, clock, ready) = (Spell::new(), ManualClock::new(), Ready::new());
         for _ in 0..100 {
             assert_eq!(crowded_after(&mut spell, &clock, &ready, &[(AT_IT, Duration::ZERO); 3]), [false; 3]);
             // None that is timed.
@@ -239,22 +238,23 @@ mod tests {
         let (clock, ready) = (ManualClock::new(), Ready::new());
         let took = |many: usize| (0..many).for_each(|_| ready.count_taken());
         took(100 * SAMPLE);
-        let mut spell = Spell::new(&ready);
-        let crowd = [(AT_IT, Duration::ZERO); CROWDED as usize];
-        assert_eq!(crowded_after(&mut spell, &clock, &ready, &[(0, Duration::ZERO); 9]), [false; 9]);
-        assert_eq!(crowded_after(&mut spell, &clock, &ready, &crowd), [false, false, false, true]);
+        let mut spell = Spell::new();
+        // The first sample takes in what was before; three more are too few.
+        let (crowd, alone) = ((AT_IT, Duration::ZERO), (0, Duration::ZERO));
+        let after_that = [alone, crowd, crowd, crowd, alone];
+        assert_eq!(crowded_after(&mut spell, &clock, &ready, &after_that), [false; 5]);
         took(100 * SAMPLE);
-        spell.begin_anew(Why::Nothing, &ready);
-        assert_eq!(crowded_after(&mut spell, &clock, &ready, &[(0, Duration::ZERO); 9]), [false; 9]);
+        spell.begin_anew(Why::Nothing);
+        assert_eq!(crowded_after(&mut spell, &clock, &ready, &after_that), [false; 5]);
         assert!(!spell.is_of_no_use(&ready));
     }
 
     #[test]
     fn whoever_comes_back_in_vain_sleeps_longer_at_first() {
-        let (mut spell, clock, ready) = (Spell::new(&Ready::new()), ManualClock::new(), Ready::new());
+        let (mut spell, clock, ready) = (Spell::new(), ManualClock::new(), Ready::new());
         assert_eq!(spell.at_first(), MOMENT);
         let mut after = |why, samples: usize| {
-            spell.begin_anew(why, &ready);
+            spell.begin_anew(why);
             (0..samples).for_each(|_| run(&mut spell, &clock, &ready, Duration::ZERO));
             spell.at_first()
         };
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_worker_waits_in_vain_if_each_wait_brings_many_tasks() {
-        let (mut spell, clock, ready) = (Spell::new(&Ready::new()), ManualClock::new(), Ready::new());
+        let (mut spell, clock, ready) = (Spell::new(), ManualClock::new(), Ready::new());
         let mut after = |tasks: usize| {
             (0..tasks).for_each(|_| run(&mut spell, &clock, &ready, Duration::ZERO));
             (0..WAITS).filter(|_| spell.waits_in_vain()).count()

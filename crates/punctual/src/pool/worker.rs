@@ -59,7 +59,7 @@ pub(super) fn work(pool: &Arc<Pool>, index: usize) {
         known: Tick::ZERO,
         times_every_run: pool.times_every_run(),
         brisk: false,
-        spell: Spell::new(pool.core.ready()),
+        spell: Spell::new(),
         is_spare: false,
         struck_out: Cell::new(None),
     };
@@ -256,7 +256,7 @@ impl Worker<'_> {
         }
         let are_behind = || pool.core.is_behind(pool.clock.now());
         let why = pool.aside.stand(&self.parker, ready, self.spell.at_first(), are_behind);
-        self.spell.begin_anew(why, ready);
+        self.spell.begin_anew(why);
     }
 
     /// Gives up the last task, when the next has been taken.
@@ -458,7 +458,7 @@ mod tests {
             known: Tick::ZERO,
             times_every_run: false,
             brisk: false,
-            spell: Spell::new(pool.core.ready()),
+            spell: Spell::new(),
             is_spare: true,
             struck_out: Cell::new(None),
         }
