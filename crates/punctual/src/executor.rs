@@ -240,7 +240,7 @@ impl Executor {
     /// # Coming from Java
     /// `setRemoveOnCancelPolicy`, which is off there by default.
     pub fn set_on_cancel(&self, on_cancel: OnCancel) {
-        self.pool().core.lock().on_cancel = on_cancel;
+        self.pool().core.lock().set_on_cancel(on_cancel);
     }
 
     /// Takes cancelled tasks that were [kept](OnCancel::KeepUntilDue) out of the queue; says how many.

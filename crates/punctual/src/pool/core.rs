@@ -46,6 +46,8 @@ pub(crate) struct Core {
     pub(crate) state: RunState,
     pub(crate) policy: ShutdownPolicy,
     pub(crate) on_cancel: OnCancel,
+    /// Whether tasks may be queued that were cancelled when it was to keep them, which it is no more.
+    pub(super) may_have_kept: bool,
     pub(crate) sizes: Sizes,
     pub(crate) waiting: Waiting,
     pub(crate) workers: Vec<Option<Worker>>,
@@ -142,6 +144,7 @@ impl Core {
             state: RunState::Running,
             policy,
             on_cancel,
+            may_have_kept: false,
             sizes,
             waiting: Waiting::default(),
             workers: Vec::new(),
@@ -205,6 +208,11 @@ impl Core {
     /// Whether no worker is started, and no task refused, because another is busy.
     pub(super) fn has_all_workers(&self) -> bool {
         self.sizes.capacity.is_none() && self.live >= self.sizes.max()
+    }
+
+    pub(crate) fn set_on_cancel(&mut self, on_cancel: OnCancel) {
+        self.may_have_kept |= self.on_cancel == OnCancel::KeepUntilDue && on_cancel == OnCancel::Remove;
+        self.on_cancel = on_cancel;
     }
 
     /// Whether a task that is cancelled may stay in the queue until somebody looks: nobody is to be told when that is empty, or

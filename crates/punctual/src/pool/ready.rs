@@ -11,8 +11,9 @@
 //! 1. What is laid out is in order, was due when it was laid out, and comes before all that is in the queue. Whoever queues
 //!    something that does not come after it takes it back first ([`Core::collect`]), and so does whoever takes such a thing
 //!    out of the inbox to queue it: on its way from there nobody sees it.
-//! 2. Tasks are laid out under the pool's lock, and only while no worker is idle, none can be added, and submissions need not
-//!    be decided there. So nobody waits while something is laid out, and nothing has to be decided when it is taken.
+//! 2. Tasks are laid out under the pool's lock, and only while no worker is idle, none can be added, submissions need not
+//!    be decided there, and whatever is cancelled and waits is to be removed, or nothing is. So nobody waits while something is
+//!    laid out, and nothing has to be decided when it is taken.
 //! 3. Whoever holds both the pool's lock and the inbox has taken back what was laid out, so for him everything that waits is
 //!    in the queue, and nobody takes anything.
 //! 4. A worker takes what is laid out only if nothing in the inbox comes before it, by 4 of the [inbox](super::inbox); so the
@@ -218,7 +219,8 @@ impl Core {
     /// Lays out what else is due, a portion of it, if nobody has to decide anything when it is taken.
     pub(super) fn lay_out(&mut self, now: Tick) {
         let is_due = self.queue.next_deadline().is_some_and(|next| next <= now);
-        if !is_due || self.waiting.len() > 0 || self.gate().is_none() {
+        // Of what is taken back nobody could tell whether it was cancelled to be kept.
+        if !is_due || self.waiting.len() > 0 || self.gate().is_none() || self.may_have_kept {
             return;
         }
         let (queue, mut last) = (&mut self.queue, None);

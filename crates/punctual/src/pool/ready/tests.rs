@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::MOST;
-use crate::{Executor, ManualClock, TaskHandle, TaskState, Tick};
+use crate::{Executor, ManualClock, OnCancel, TaskHandle, TaskState, Tick};
 
 const STEP: Duration = Duration::from_secs(1);
 const MANY: usize = 5 * MOST;
@@ -178,4 +178,27 @@ fn what_is_queued_late_comes_before_what_is_laid_out() {
     beat.cancel();
     pool.close().unwrap();
     assert_eq!(*ran.lock().unwrap(), Vec::from_iter(1..=2 * MANY));
+}
+
+/// As in Java: a random program found that whoever looked round took it for one that was to be removed.
+#[test]
+fn what_was_cancelled_to_be_kept_stays_until_its_turn_though_others_are_to_be_removed() {
+    let clock = ManualClock::new();
+    let pool = Executor::builder().core_threads(1).clock(clock.clone()).on_cancel(OnCancel::KeepUntilDue);
+    let pool = Arc::new(pool.build().unwrap());
+    pool.prestart_all_core_threads();
+    let (tell, told) = mpsc::channel();
+    for _ in 0..MANY {
+        let (tell, inside) = (tell.clone(), Arc::downgrade(&pool));
+        drop(
+            pool.schedule(STEP, move || tell.send(inside.upgrade().unwrap().stats().queued).unwrap())
+                .unwrap(),
+        );
+    }
+    assert!(pool.schedule(STEP, || ()).unwrap().cancel());
+    pool.set_on_cancel(OnCancel::Remove);
+    clock.advance(STEP);
+    let queued: Vec<_> = told.try_iter().collect();
+    assert_eq!(queued, Vec::from_iter((1..=MANY).rev()));
+    pool.close().unwrap();
 }
