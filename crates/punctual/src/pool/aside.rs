@@ -48,8 +48,8 @@
 //!
 //! It looked every 0.2 ms then, for one task every 2 µs, and came back for that even if nothing waited; only who found nothing to do
 //! left; and a body was short up to 0.5 µs. Beside that, medians of eleven, in a slow hour: within 100 ms with two workers 2.06 to
-//! 2.41, with eight 1.21 to 1.91. At once, medians of five, with two workers and bodies of 0.1, 0.2, 0.3 and 0.5 µs: 3.35 to 3.81,
-//! 2.67 to 3.86, 2.12 to 3.18, 2.31 to 2.33. With eight, and one body of a hundred asleep for 0.1 ms, medians of seven: 1.72 to 2.30;
+//! 2.41, with eight 1.21 to 1.91. At once, medians of five, with two workers and bodies of 0.1, 0.2, 0.3 and 0.5 µs: 3.87 and 3.89,
+//! 2.50 to 3.48, 2.02 to 2.97, 2.15 and 2.13. With eight, and one body of a hundred asleep for 0.1 ms, medians of seven: 1.72 to 2.30;
 //! one of fifty or twenty, level. Each time the lookout wakes, the kernel may move another thread out of its way, and a processor
 //! that is woken so often does not go looking for threads that wait elsewhere.
 //!
