@@ -88,7 +88,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
 
     /// Puts a handle in.
     pub fn push(&self, handle: TaskHandle<T>) {
-        let task = handle.typed().clone();
+        let task = handle.typed();
         let mut state = self.shared.state.lock();
         let number = state.next;
         state.next += 1;

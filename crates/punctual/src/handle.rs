@@ -59,8 +59,8 @@ impl<T> TaskHandle<T> {
         self.task.as_task()
     }
 
-    pub(crate) fn typed(&self) -> &TypedRef<T> {
-        &self.task
+    pub(crate) fn typed(&self) -> TypedRef<T> {
+        self.task.share()
     }
 
     /// A second grip on the same task; the value still goes to one of them only.
@@ -203,7 +203,7 @@ impl<T> TaskHandle<T> {
     /// [`WaitError::Interrupted`] if the call was made inside a task which is interrupted;
     /// [`WaitError::WouldDeadlock`] if a task waits for itself.
     pub fn join(&self) -> Result<T, WaitError> {
-        join(&**self.task, Some(self.deadline()), &*self.pool().clock, None)
+        join(&*self.task, Some(self.deadline()), &*self.pool().clock, None)
     }
 
     /// As [`join`](Self::join), but waits at most `timeout`, on the executor's clock.
@@ -213,7 +213,7 @@ impl<T> TaskHandle<T> {
     /// handle can be used again.
     pub fn join_timeout(&self, timeout: Duration) -> Result<T, WaitError> {
         let until = self.pool().clock.now().after(timeout);
-        join(&**self.task, Some(self.deadline()), &*self.pool().clock, Some(until))
+        join(&*self.task, Some(self.deadline()), &*self.pool().clock, Some(until))
     }
 
     /// Takes the outcome if the task is over; never blocks.
@@ -318,7 +318,7 @@ impl<T> TaskHandle<T> {
     /// returns. A body that runs goes on to its end, undisturbed; its value is dropped. Either way whoever
     /// waits for the task is released now.
     pub fn cancel(&self) -> bool {
-        self.pool().cancel(self.task())
+        self.pool().cancel_by_mark(&self.task) || self.pool().cancel(self.task())
     }
 
     /// [Cancels](Self::cancel) the task, and if its body runs asks it to stop: see

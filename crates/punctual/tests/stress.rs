@@ -346,6 +346,60 @@ fn a_delay_queue_gives_every_value_to_one_taker() {
     assert!(queue.is_empty());
 }
 
+/// Tasks that are far from being due and have nothing to be dropped, as most time-outs: cancelled by whoever made them and by others,
+/// beside their deadlines, and dropped at once or kept.
+#[test]
+fn of_all_that_cancel_a_far_task_one_comes_first_and_what_is_cancelled_does_not_run() {
+    const TASKS: usize = 600;
+    static RUN: AtomicUsize = AtomicUsize::new(0);
+    let seconds = |random: &mut Rng| Duration::from_secs(random.u64(1..6));
+    for round in 0..8 {
+        let clock = ManualClock::new();
+        let pool = Executor::builder().core_threads(2).clock(clock.clone()).build().unwrap();
+        RUN.store(0, Ordering::Relaxed);
+        let schedule = |random: &mut Rng| {
+            pool.schedule(seconds(random), || _ = RUN.fetch_add(1, Ordering::Relaxed)).unwrap()
+        };
+        let mut random = Rng::with_seed(SEED + round);
+        let handles: Vec<_> = (0..TASKS).map(|_| schedule(&mut random)).collect();
+        let cancelled = AtomicUsize::new(0);
+        let cancel = |handle: &TaskHandle<()>| {
+            cancelled.fetch_add(usize::from(handle.cancel()), Ordering::Relaxed);
+            assert!(handle.is_done(), "cancelled, or it has run");
+        };
+        thread::scope(|scope| {
+            for thread in 0..3 {
+                let (handles, cancel, schedule) = (&handles, &cancel, &schedule);
+                scope.spawn(move || {
+                    let mut random = Rng::with_seed(SEED ^ (round * 3 + thread));
+                    let mut own: Vec<_> = (0..50).map(|_| schedule(&mut random)).collect();
+                    for _ in 0..TASKS {
+                        cancel(&handles[random.usize(..TASKS)]);
+                        let place = random.usize(..50);
+                        let old = std::mem::replace(&mut own[place], schedule(&mut random));
+                        cancel(&old);
+                    }
+                    own.iter().for_each(cancel);
+                });
+            }
+            scope.spawn(|| (0..6).for_each(|_| clock.jump(Duration::from_secs(1))));
+            scope.spawn(|| {
+                (0..20).for_each(|_| assert!(pool.purge() < 4 * TASKS && pool.stats().active <= 2))
+            });
+        });
+        clock.jump(Duration::from_secs(6));
+        let succeeded = Ends::of(handles).succeeded;
+        pool.shutdown();
+        assert!(pool.await_termination(Duration::MAX));
+        let (stats, all) = (pool.stats(), TASKS + 3 * (TASKS + 50));
+        assert_eq!(stats.completed, RUN.load(Ordering::Relaxed) as u64);
+        assert!(succeeded <= stats.completed);
+        // What was running when it was cancelled counts as completed.
+        assert!(stats.completed as usize + cancelled.load(Ordering::Relaxed) >= all);
+        assert_eq!((stats.completed + stats.cancelled, stats.queued), (all as u64, 0));
+    }
+}
+
 #[test]
 fn time_outs_completion_queues_and_waiters_meet_at_every_task() {
     let pool = Executor::builder().core_threads(3).build().unwrap();

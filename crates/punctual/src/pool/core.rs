@@ -33,7 +33,7 @@ use crate::park::Parker;
 use crate::policy::OnCancel;
 use crate::series::Due;
 use crate::stats::Stats;
-use crate::task::{TaskId, TaskRef, TaskState, Turn};
+use crate::task::{Gone, TaskId, TaskRef, TaskState, Turn};
 
 /// The engine's slots are numbered with 32 bits, and come in chunks.
 pub(super) const MOST_QUEUED: usize = if cfg!(test) { 50_000 } else { u32::MAX as usize - 8_192 };
@@ -72,6 +72,8 @@ pub(crate) struct Core {
     pub(super) letters: Vec<Letter>,
     /// Keys of cancelled tasks out of the inbox, which are to be taken out of the queue.
     pub(super) withdrawn: Vec<TaskKey>,
+    /// Such tasks out of the inbox that were cancelled by their marks, and may be on their way to the queue.
+    pub(super) gone: Vec<Gone>,
     /// Whether several came out of the inbox when it was last emptied.
     pub(super) in_crowds: bool,
     pub(super) ready: Arc<Ready>,
@@ -105,6 +107,28 @@ pub(crate) struct Offer {
     pub(crate) now: Tick,
     /// Given when the task is first looked at, accepted or not.
     pub(crate) id: Option<TaskId>,
+}
+
+/// What was cancelled and has left the queue. To be dropped, without a lock if that can be: it has nothing of a user's, but there is
+/// much of it.
+#[must_use]
+#[derive(Default)]
+pub(super) struct Left {
+    /// Those of `gone` first, in their order, but for what a worker had taken out before.
+    tasks: Vec<TaskRef>,
+    gone: Vec<Gone>,
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        let mut tasks = self.tasks.drain(..).peekable();
+        for gone in self.gone.drain(..) {
+            match tasks.next_if(|task| gone.is(task)) {
+                Some(task) => gone.settle(task),
+                None => drop(gone),
+            }
+        }
+    }
 }
 
 impl Offer {
@@ -160,6 +184,7 @@ impl Core {
             threads: Vec::new(),
             letters: Vec::with_capacity(ROOM),
             withdrawn: Vec::new(),
+            gone: Vec::new(),
             in_crowds: false,
             ready: Arc::new(Ready::new()),
             laid_out: None,
@@ -225,19 +250,43 @@ impl Core {
             && !self.sizes.core_times_out
     }
 
-    /// Takes out what was withdrawn, or as much of it as can be done at once.
-    pub(super) fn take_out_some(&mut self) {
-        if !self.withdrawn.is_empty() {
-            // Nothing of a user's is dropped here: see invariant 6 of the inbox.
-            let seen = self.queue.cancel_each(&self.withdrawn, drop);
-            self.withdrawn.drain(..seen);
-        }
+    /// How many that were withdrawn have not left the queue.
+    pub(super) fn left_over(&self) -> usize {
+        self.withdrawn.len() + self.gone.len()
     }
 
-    /// Takes out all that was withdrawn.
+    /// Takes out what was withdrawn, or as much of it as can be done at once.
+    pub(super) fn take_out_some(&mut self) -> Left {
+        let mut left = Left::default();
+        if !self.gone.is_empty() {
+            let mut keys = Vec::with_capacity(self.gone.len());
+            for at in 0..self.gone.len() {
+                match self.gone[at].key() {
+                    // On its way to the queue.
+                    TaskKey::NONE => {}
+                    key => {
+                        self.gone.swap(keys.len(), at);
+                        keys.push(key);
+                    }
+                }
+            }
+            left.tasks.reserve(keys.len());
+            let seen = self.queue.cancel_each(&keys, |task| left.tasks.push(task));
+            left.gone.extend(self.gone.drain(..seen));
+        }
+        if !self.withdrawn.is_empty() {
+            let seen = self.queue.cancel_each(&self.withdrawn, |task| left.tasks.push(task));
+            self.withdrawn.drain(..seen);
+        }
+        left
+    }
+
+    /// Takes out all that was withdrawn. For whoever holds the inbox and has emptied it.
     pub(super) fn take_out(&mut self) {
-        while !self.withdrawn.is_empty() {
-            self.take_out_some();
+        // What has no key now is not on its way here: nobody need wait for it.
+        self.gone.retain(|gone| gone.key() != TaskKey::NONE);
+        while self.left_over() > 0 {
+            drop(self.take_out_some());
         }
     }
 

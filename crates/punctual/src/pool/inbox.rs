@@ -8,7 +8,8 @@
 //! It is the same with a task that is cancelled before its time: its body is dropped by whoever cancels it, and then what is
 //! left in the queue is an entry that concerns nobody. So only its key is left here, and whoever next looks takes a few
 //! of them out together; each of them is somewhere else in memory, and together they are waited for once. A task that is
-//! still in the inbox never gets to the queue.
+//! still in the inbox never gets to the queue. If the body has nothing to be dropped the task need not even be looked at
+//! (`task/cell/apart.rs`).
 //!
 //! # Lanes
 //! The inbox is a few *lanes* ([`lane`](super::lane)), each with its lock. A thread keeps to one of them, the first unless it has
@@ -46,7 +47,8 @@
 //!    have been emptied after what is in another came.
 //! 5. A task that has never been in the queue has no key; whoever wants it out of the queue empties the inbox first.
 //! 6. A key in `withdrawn` is that of a plain task that is cancelled, or it is stale because a worker has taken the task, which
-//!    finds out. Such a task has nothing of a user's any more, so it may be dropped under the lock.
+//!    finds out. So is that of a task in `gone`, once it has one: until then it is in a lane, or in the hands of whoever sorts
+//!    that in. Such a task has nothing of a user's any more, so it may be dropped under the lock.
 //! 7. Keys are left only where nobody waits for the queue to run empty ([`Core::may_withdraw`]), and while few are left over; what
 //!    that depends on changes like what the gate depends on. A worker that is about to wait sees to them first. (Should it
 //!    leave some over, it may wait for a task that is cancelled, and look once more than it need.)
@@ -67,8 +69,10 @@
 //! - *A worker that finds nothing due but in the inbox,* where they have been coming several at a time, lets the inbox fill for
 //!   a moment first, without any lock: see *Crowds*.
 //! - *A cancel* of a plain task takes its thread's lane: it takes the task out of it, or leaves its key. If neither will do, it
-//!   takes the pool's lock, alone if the task has a key. With every [`BATCH`](super::lane::BATCH) keys it takes the pool's lock to have them out of
-//!   the queue, if that is free; with [`KEYS`](super::lane::KEYS) of them in any case. What would make the call long is left to the next.
+//!   takes the pool's lock, alone if the task has a key. One that goes by its mark is decided under the lock of the lane, if
+//!   there is room, and left there; if it is one of the last that came it is taken out like the others. With every
+//!   [`BATCH`](super::lane::BATCH) of them it takes the pool's lock to have them out of the queue, if that is free; with
+//!   [`KEYS`](super::lane::KEYS) of them in any case. What would make the call long is left to the next.
 //! - *Everybody else* holds all locks and sees all there is.
 //! - *Whoever empties the inbox* to hold it does so in a few rounds, sorting in without its locks, until few are left: a
 //!   submission that finds it taken for longer than a moment goes to sleep, and to wake it takes longer than to sort them in.
@@ -102,14 +106,14 @@ use std::sync::Arc;
 use punctual_engine::{TaskKey, Tick};
 
 use super::aside::BEHIND;
-use super::core::{Core, Offer};
-use super::lane::{Lane, Letter, MOST, ROOM, Tray, Withdrawn};
+use super::core::{Core, Left, Offer};
+use super::lane::{BATCH, Lane, Letter, MOST, ROOM, Tray, Withdrawn};
 use super::ready::{Ready, Taken};
 use super::tally::Tally;
 use crate::latch::Guard;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, thread_local};
-use crate::task::{Header, TaskId, TaskRef};
+use crate::task::{Grip, Header, TaskId, TaskRef};
 
 /// How many lanes there are at most, also where fewer threads can run at once: one that is pre-empted keeps its lane. A worker
 /// looks at each that is in use.
@@ -382,27 +386,50 @@ impl Guarded {
         let (lane, mut tray) = self.own();
         let withdrawn = lane.withdraw(&mut tray, task, key);
         drop(tray);
-        if let Withdrawn::Enough { in_any_case } = withdrawn {
-            let core = if in_any_case { Some(self.core.lock()) } else { self.core.try_lock() };
-            if let Some(mut core) = core {
-                self.take_out(lane, &mut core);
-            }
-        }
+        self.see_to(lane, &withdrawn);
         withdrawn
     }
 
+    /// The same for a task that is to be cancelled by its mark; false if it is not.
+    #[inline]
+    pub(super) fn withdraw_by_mark<T>(&self, task: &Grip<T>) -> bool {
+        task.fetch_mark();
+        let (lane, mut tray) = self.own();
+        let withdrawn = tray.withdraw_by_mark(task);
+        drop(tray);
+        self.see_to(lane, &withdrawn);
+        !matches!(withdrawn, Withdrawn::Refused)
+    }
+
+    /// Takes what was withdrawn in that lane out of the queue, if it is enough.
+    #[inline]
+    fn see_to(&self, lane: &Lane, withdrawn: &Withdrawn) {
+        if let Withdrawn::Enough { in_any_case } = *withdrawn {
+            let core = if in_any_case { Some(self.core.lock()) } else { self.core.try_lock() };
+            if let Some(mut core) = core {
+                let left = self.take_out(lane, &mut core);
+                drop(core);
+                drop(left);
+            }
+        }
+    }
+
     /// Takes what was withdrawn in that lane, or is left over, out of the queue, or some of it.
-    fn take_out(&self, lane: &Lane, core: &mut Core) {
+    fn take_out(&self, lane: &Lane, core: &mut Core) -> Left {
         lane.lock().hand_over(core);
         self.take_into_use(mine().0, core);
-        core.take_out_some();
+        if core.gone.len() >= 2 * BATCH {
+            // Some may be on their way to the queue.
+            self.inbox.0.lanes().iter().for_each(|lane| lane.sort_in(core));
+        }
+        core.take_out_some()
     }
 
     /// Takes a task out of the queue, wherever it is.
     pub(super) fn unlink(&self, core: &mut Core, task: &Header) -> Option<TaskRef> {
-        if !core.withdrawn.is_empty() {
+        if core.left_over() > 0 {
             // Otherwise no more keys would be taken.
-            self.take_out(self.inbox.0.lane(mine().0), core);
+            drop(self.take_out(self.inbox.0.lane(mine().0), core));
         }
         if task.key() == TaskKey::NONE {
             drop(self.empty(core));
@@ -459,7 +486,7 @@ impl Guarded {
             }
         }
         let trays = self.empty(core);
-        core.take_out_some();
+        drop(core.take_out_some());
         Some(Gatekeeper(trays))
     }
 

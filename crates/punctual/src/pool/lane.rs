@@ -10,7 +10,7 @@ use super::core::Core;
 use crate::fetch;
 use crate::latch::{Guard, Latch};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::task::{Header, TaskRef};
+use crate::task::{Gone, Grip, Header, TaskRef};
 
 /// How many entries a lane has room for; with more it is crowded.
 pub(super) const ROOM: usize = if cfg!(punctual_loom) { 1 } else { 32 };
@@ -22,6 +22,8 @@ const PORTION: usize = if cfg!(punctual_loom) { 1 } else { 8 * ROOM };
 pub(super) const BATCH: usize = if cfg!(punctual_loom) { 1 } else { 32 };
 /// How many keys it takes. As many blocks a thread keeps in its hand (`task/cell/memory/pooled.rs`), and as many slots are kept warm.
 pub(super) const KEYS: usize = if cfg!(punctual_loom) { 2 } else { 4 * BATCH };
+/// So many of the last letters are looked at by whoever would cancel a task by its mark.
+const LAST: usize = 4;
 /// Which letter is fetched ahead, that it be there when it is written: three lines further on.
 const AHEAD: usize = 8;
 /// So few are sorted in while submissions wait.
@@ -51,6 +53,8 @@ pub(super) struct Tray {
     pub(super) gate: Option<Tick>,
     /// Invariant 6 of the inbox.
     withdrawn: Vec<TaskKey>,
+    /// The same, of tasks that were cancelled by their marks.
+    gone: Vec<Gone>,
     /// How many were cancelled since the lane was emptied.
     cancelled: u64,
     /// Whether keys may be left.
@@ -88,6 +92,7 @@ impl Lane {
             letters: Vec::new(),
             gate: None,
             withdrawn: Vec::new(),
+            gone: Vec::new(),
             cancelled: 0,
             takes_keys: false,
             spare: true,
@@ -208,30 +213,56 @@ impl Lane {
             }
             return Withdrawn::Unsorted(letter.task);
         }
-        if !tray.spare || tray.withdrawn.len() >= KEYS {
+        if !tray.has_room_for_keys() {
             return Withdrawn::Refused;
         }
         tray.withdrawn.push(key);
-        tray.cancelled += 1;
-        match tray.withdrawn.len() {
-            count if count % BATCH == 0 => Withdrawn::Enough { in_any_case: count >= KEYS },
-            _ => Withdrawn::Noted,
-        }
+        tray.count_withdrawn()
     }
 }
 
 impl Tray {
+    fn has_room_for_keys(&self) -> bool {
+        self.spare && self.withdrawn.len() + self.gone.len() < KEYS
+    }
+
+    /// Counts a task that has just been withdrawn.
+    fn count_withdrawn(&mut self) -> Withdrawn {
+        self.cancelled += 1;
+        match self.withdrawn.len() + self.gone.len() {
+            count if count % BATCH == 0 => Withdrawn::Enough { in_any_case: count >= KEYS },
+            _ => Withdrawn::Noted,
+        }
+    }
+
+    /// Cancels a task by its mark, and sees to it that it leaves the queue, without a look at the task and without the pool's lock.
+    #[inline]
+    pub(super) fn withdraw_by_mark<T>(&mut self, task: &Grip<T>) -> Withdrawn {
+        // What came last need not get to the queue, if it is cancelled in the other way.
+        let is_last = || self.letters.iter().rev().take(LAST).any(|letter| task.is(&letter.task));
+        if !self.takes_keys || !self.has_room_for_keys() || is_last() {
+            return Withdrawn::Refused;
+        }
+        let Some(gone) = task.cancel_by_mark() else { return Withdrawn::Refused };
+        // It is at hand by the time that it is told.
+        gone.fetch();
+        self.gone.push(gone);
+        self.count_withdrawn()
+    }
+
     /// Leaves what was withdrawn to the pool, which is to take it out of the queue.
     pub(super) fn hand_over(&mut self, core: &mut Core) {
+        // Before: what is handed over now is about to be taken out.
+        self.spare = core.left_over() <= KEYS;
         core.withdrawn.append(&mut self.withdrawn);
+        core.gone.append(&mut self.gone);
         core.counts.cancelled += std::mem::take(&mut self.cancelled);
-        self.spare = core.withdrawn.len() <= KEYS;
     }
 
     /// Sets what depends on the state of the pool.
     pub(super) fn set(&mut self, core: &Core) {
         self.gate = core.gate();
         self.takes_keys = core.may_withdraw();
-        self.spare = core.withdrawn.len() <= KEYS;
+        self.spare = core.left_over() <= KEYS;
     }
 }

@@ -9,7 +9,7 @@ use loom::thread;
 use crate::loom_support::{Drops, STEP, explore, pool};
 use crate::{
     Abandoned, CompletionQueue, DelayQueue, Executor, FutureTask, ManualClock, RejectReason, TaskError,
-    WaitError,
+    TaskHandle, WaitError,
 };
 
 fn start(clock: &ManualClock, failures: usize) -> Executor {
@@ -409,6 +409,52 @@ fn of_two_tasks_cancelled_beside_their_deadline_each_runs_or_is_gone() {
         assert_eq!((stats.completed, stats.completed + stats.cancelled), (ran as u64, 2));
         assert!(ran + cancelled >= 2, "what is not cancelled runs");
         assert_eq!(bodies.get(), 2);
+    });
+}
+
+/// Tasks with nothing to be dropped that are not due for a second: they go by their marks.
+fn far_and_weightless<const N: usize>(
+    executor: &Executor,
+    runs: &'static AtomicUsize,
+) -> [TaskHandle<()>; N] {
+    std::array::from_fn(|_| executor.schedule(STEP, || _ = runs.fetch_add(1, Ordering::SeqCst)).unwrap())
+}
+
+#[test]
+fn what_is_cancelled_by_its_mark_beside_its_deadline_runs_or_is_gone() {
+    // The worker, whoever cancels and whoever moves the clock: a third pre-emption takes many minutes.
+    explore(2, || {
+        let runs: &'static AtomicUsize = Box::leak(Box::default());
+        let clock = ManualClock::new();
+        let executor = start(&clock, 0);
+        executor.prestart_core_thread();
+        let handles = far_and_weightless::<2>(&executor, runs);
+        let canceller = thread::spawn(move || handles.map(|handle| handle.cancel()));
+        clock.jump(STEP);
+        let cancelled = canceller.join().unwrap().into_iter().filter(|cancelled| *cancelled).count();
+        executor.shutdown();
+        end(&executor);
+        let (stats, ran) = (executor.stats(), runs.load(Ordering::SeqCst));
+        // As above.
+        assert_eq!((stats.completed, stats.completed + stats.cancelled), (ran as u64, 2));
+        assert!(ran + cancelled >= 2, "what is not cancelled runs");
+    });
+}
+
+#[test]
+fn what_is_cancelled_by_its_mark_beside_a_shutdown_is_counted_once() {
+    explore(2, || {
+        let runs: &'static AtomicUsize = Box::leak(Box::default());
+        let executor = start(&ManualClock::new(), 0);
+        executor.prestart_core_thread();
+        // More than keys are left of.
+        let handles = far_and_weightless::<3>(&executor, runs);
+        let canceller = thread::spawn(move || handles.map(|handle| handle.cancel() || handle.is_done()));
+        let left = executor.shutdown_now();
+        assert_eq!(canceller.join().unwrap(), [true; 3]);
+        drop(left);
+        end(&executor);
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
     });
 }
 

@@ -41,6 +41,12 @@ impl Tethers {
         Self(array::from_fn(|_| Tether::new(Arc::clone(pool))))
     }
 
+    /// The one that is there.
+    #[cold]
+    pub(crate) fn find(&self, address: *const Tether) -> Option<&Arc<Tether>> {
+        self.0.iter().find(|tether| std::ptr::eq(Arc::as_ptr(tether), address))
+    }
+
     /// The one for this thread.
     #[inline]
     pub(crate) fn mine(&self) -> &Arc<Tether> {

@@ -61,7 +61,12 @@ impl Scheduler {
     /// What a handle holds of the pool.
     #[inline]
     pub(crate) fn tether(&self) -> &Arc<Tether> {
-        self.owner.tethers.mine()
+        self.tethers().mine()
+    }
+
+    #[inline]
+    pub(crate) fn tethers(&self) -> &Tethers {
+        &self.owner.tethers
     }
 
     /// The clock that this executor lives by.

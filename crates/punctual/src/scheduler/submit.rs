@@ -24,6 +24,10 @@ use crate::timeout;
 use crate::unrun::UnrunTask;
 use crate::when::When;
 
+/// A task that is due so much later goes by its mark, if it can ([`Owner::go_by_mark`]): it is as likely to be cancelled as to run,
+/// and what it takes longer if it runs is nothing beside that time.
+const FAR: Duration = Duration::from_secs(1);
+
 impl Scheduler {
     /// Runs `task` as soon as a worker is free.
     ///
@@ -316,6 +320,9 @@ impl Scheduler {
             let (body, _) = cell.take_back().expect("nobody else knows the task");
             return Err(Rejected::new(body, RejectReason::NeverDue));
         };
+        // Before anybody else sees it.
+        let is_far = !is_special && pool.decorator.is_none() && deadline.since(now) >= FAR;
+        let mut by_mark = if is_far { cell.go_by_mark(self.tethers()) } else { None };
         let mut offer = Offer { deadline, now, id: None };
         if let Some(decorator) = &pool.decorator {
             let id = pool.core.lock().next_id();
@@ -333,11 +340,16 @@ impl Scheduler {
         if let Err((task, reason)) = pool.submit(task, &mut offer) {
             self.refuse(&cell, task, &mut offer, reason)?;
             cell.header().set_refused_place(offer.turn());
+            // It may never have been in the queue, where whoever settles it would wait for it to come.
+            by_mark = None;
         }
         if is_special {
             self.look_after(&*cell);
         }
-        Ok(TaskHandle::new(cell.into_grip(self.tether())))
+        Ok(TaskHandle::new(match by_mark {
+            Some(tether) => cell.into_grip_by_mark(tether),
+            None => cell.into_grip(self.tether()),
+        }))
     }
 
     /// Tells a task that is more than plain who it is, and the pool of it, before it is queued.

@@ -11,7 +11,7 @@ mod wait;
 mod waiters;
 
 pub(crate) use cell::{
-    Body, EndedEarly, Grip, Half, Header, Many, Once, Owner, Task, TaskRef, Traits, Typed, TypedRef,
+    Body, EndedEarly, Gone, Grip, Half, Header, Many, Once, Owner, Task, TaskRef, Traits, Typed, TypedRef,
     allocate, allocate_plain,
 };
 pub use info::{RunOutcome, TaskInfo, TaskState};

@@ -35,3 +35,4 @@ mod sizes;
 mod spawner;
 mod text;
 mod timer;
+mod weightless;

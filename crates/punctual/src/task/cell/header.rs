@@ -9,6 +9,9 @@
 //! ```text
 //!   bit 0      1..=3      4            5                                               6..=9
 //!   locked     phase      interrupted  started (plain tasks; others count their runs)  paused, triggered, moved, begun
+//!
+//!   10                                   11..=12
+//!   goes by its mark, see `apart.rs`     base of the mark
 //! ```
 //! The lock is a bit because a mutex of its own would cost a plain task 8 bytes, and a read-modify-write more for
 //! every pair: unlocking is a store, since only the holder writes. It is held for a few instructions, never across
@@ -33,6 +36,7 @@ use std::sync::Arc;
 use punctual_engine::{RunTimes, Schedule, TaskKey, Tick};
 
 use super::Task;
+use super::apart::{Apart, Base, Mark, Standing};
 use super::count::Count;
 use super::extra::{Extra, Links, Special, Traits, UNKNOWN, is_number, number, seat};
 use crate::future::Wakes;
@@ -57,6 +61,9 @@ pub(crate) struct Header {
     deadline: AtomicU64,
     /// What keeps the pool there for those who have a [`Grip`](super::Grip); null if nobody ever had.
     pub(super) tether: AtomicPtr<Tether>,
+    /// Where there are no chunks.
+    #[cfg(any(punctual_loom, punctual_plain_memory))]
+    pub(super) apart: Apart,
     /// Lets models pass the lock one after the other, without the looking again that multiplies interleavings.
     #[cfg(punctual_loom)]
     gate: loom::sync::Mutex<()>,
@@ -116,6 +123,10 @@ const TRIGGERED: u32 = 1 << 7;
 const MOVED: u32 = 1 << 8;
 /// The run of a task that has a series and runs once has begun. Written under the pool's lock.
 const BEGUN: u32 = 1 << 9;
+/// The mark of the task says whether it is cancelled. Never set while the lock is held.
+const BY_MARK: u32 = 1 << 10;
+/// Where the base of the mark is. To be looked at only if the task goes by its mark, or did.
+const BASE_SHIFT: u32 = 11;
 
 impl Phase {
     fn of(word: u32) -> Self {
@@ -175,6 +186,8 @@ impl Header {
             seat: AtomicU64::new(seat),
             deadline: AtomicU64::new(0),
             tether: AtomicPtr::new(ptr::null_mut()),
+            #[cfg(any(punctual_loom, punctual_plain_memory))]
+            apart: Apart::new(),
             #[cfg(punctual_loom)]
             gate: loom::sync::Mutex::new(()),
         }
@@ -211,7 +224,27 @@ impl Header {
     /// As it is now; the lock makes it stay.
     pub(super) fn phase(&self) -> Phase {
         // Acquire: pairs with the Release in which the lock is given up. Whoever sees the end sees what led to it.
-        Phase::of(self.word.load(Ordering::Acquire))
+        let word = self.word.load(Ordering::Acquire);
+        if word & BY_MARK != 0 { self.phase_by_mark(word) } else { Phase::of(word) }
+    }
+
+    /// By 1 of `apart`.
+    #[cold]
+    fn phase_by_mark(&self, word: u32) -> Phase {
+        match self.mark(word).standing() {
+            Standing::Cancelled | Standing::LetGo => Phase::Cancelled,
+            Standing::Open | Standing::Closed => {
+                // It may have been settled since the word was looked at; then the word knows more.
+                let word = self.word.load(Ordering::Acquire);
+                if word & BY_MARK != 0 { Phase::Waiting } else { Phase::of(word) }
+            }
+        }
+    }
+
+    /// For a task that goes by its mark, as its word says.
+    fn mark(&self, word: u32) -> Mark<'_> {
+        // SAFETY: see above, and the task is there.
+        unsafe { Apart::of(self, Base::from_bits((word >> BASE_SHIFT) as usize)) }.1
     }
 
     pub(crate) fn name(&self) -> Option<&Arc<str>> {
@@ -520,16 +553,59 @@ impl Header {
         self.flag(INTERRUPTED, false)
     }
 
+    /// From now on the task goes by its mark, until somebody takes the lock. For whoever has just made it, and shown it to nobody.
+    #[inline]
+    pub(super) fn go_by_mark(&self, base: Base) {
+        // Relaxed: whoever gets the task gets this with it.
+        let word = self.word.load(Ordering::Relaxed) | BY_MARK | (base.bits() as u32) << BASE_SHIFT;
+        self.word.store(word, Ordering::Relaxed);
+    }
+
+    /// Of a task that goes by its mark, or did.
+    #[inline]
+    pub(super) fn base(&self) -> Base {
+        // Relaxed: nobody changes it.
+        Base::from_bits((self.word.load(Ordering::Relaxed) >> BASE_SHIFT) as usize)
+    }
+
+    /// From now on the task goes by its word alone.
+    pub(super) fn close(&self) {
+        drop(self.lock());
+    }
+
+    /// The same for a task that was cancelled by its mark, of which the caller has both references that there are: from now on
+    /// there is one.
+    pub(super) fn end_alone(&self) {
+        // Relaxed: nobody else has the task.
+        self.word.store((Phase::Cancelled as u32) << PHASE_SHIFT, Ordering::Relaxed);
+        self.count.join_two();
+    }
+
     #[inline]
     pub(super) fn lock(&self) -> Guard<'_> {
         #[cfg(punctual_loom)]
         let gate = self.gate.lock().unwrap();
+        let mut word = self.lock_word();
+        if word & BY_MARK != 0 {
+            word = self.close_mark(word);
+        }
         Guard {
             header: self,
-            word: self.lock_word(),
+            word,
             #[cfg(punctual_loom)]
             _gate: gate,
         }
+    }
+
+    /// The word of a task that went by its mark, under the lock, when it does so no more.
+    #[cold]
+    fn close_mark(&self, word: u32) -> u32 {
+        let closed = word & !BY_MARK;
+        if self.mark(word).change(Standing::Open, Standing::Closed) {
+            return closed;
+        }
+        // Cancelled; of a body that has nothing to be dropped nothing is lost.
+        closed & !PHASE | (Phase::Cancelled as u32) << PHASE_SHIFT
     }
 
     /// The word without the bit that the caller has now set.

@@ -34,9 +34,13 @@
 //! A plain task with 16 bytes of captures is one allocation of 64 bytes, with its place in the order, and one word in the
 //! queue. With `Arc<dyn Task>`, a `Mutex` and an enum it would be 48 more; see `docs/performance.md`.
 
+mod apart;
 mod count;
 mod extra;
+mod grip;
 mod header;
+#[cfg(all(test, punctual_loom))]
+mod loom_apart;
 #[cfg(all(test, punctual_loom))]
 mod loom_cell;
 mod memory;
@@ -54,9 +58,10 @@ use crate::unobserved::Unread;
 use crate::unwind;
 
 pub(crate) use extra::Traits;
+pub(crate) use grip::{Gone, Grip};
 pub(crate) use header::Header;
 use header::{Guard, Phase};
-pub(crate) use refs::{Grip, Half, Owner, TaskRef, TypedRef, allocate, allocate_plain};
+pub(crate) use refs::{Half, Owner, TaskRef, TypedRef, allocate, allocate_plain};
 
 /// What a task does when it is run.
 pub(crate) trait Body<T>: Send + Sized {

@@ -8,9 +8,7 @@
 //! 1. The count in the header is that of the references. A task is freed by whoever gives up the last one, and not before.
 //! 2. Every reference was made from the address in [`entrust`], so it may be used for the whole allocation.
 //! 3. A [`TypedRef`] of a `T` is a reference to a task whose value is a `T`.
-//! 4. A task that has an [`Owner`] has never had a [`Grip`]: it is made of the owner. From then on the header has the address of
-//!    a tether, and every grip counts as one reference to that.
-//! 5. Two [`Half`]s count as one reference. Neither gives it up alone, so both are good until they are joined.
+//! 4. Two [`Half`]s count as one reference. Neither gives it up alone, so both are good until they are joined.
 
 use std::alloc::Layout;
 use std::marker::PhantomData;
@@ -18,15 +16,12 @@ use std::mem::{ManuallyDrop, transmute};
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use super::extra::Traits;
 use super::header::{Header, Kind};
 use super::memory;
 use super::{Body, Cell, Task, Typed};
 use crate::fetch;
-use crate::pool::Tether;
-use crate::sync::atomic::Ordering;
 use crate::task::perform::{Ended, Run};
 
 /// A task as the queue and the workers hold it.
@@ -34,13 +29,6 @@ pub(crate) struct TaskRef(NonNull<Header>);
 
 /// A task whose value is a `T`, as handles hold it.
 pub(crate) struct TypedRef<T>(NonNull<Header>, PhantomData<fn(T) -> T>);
-
-// A handle is what users have a million of.
-const _: () = assert!(size_of::<TypedRef<String>>() == size_of::<usize>());
-
-/// A task whose value is a `T`, and a reference to what keeps its pool there, in one word: as handles hold them. The task has
-/// the address of the other.
-pub(crate) struct Grip<T>(ManuallyDrop<TypedRef<T>>);
 
 /// From the header to the whole task, whose value is a `T`.
 type Typify<T> = unsafe fn(NonNull<Header>) -> NonNull<dyn Typed<T>>;
@@ -180,6 +168,11 @@ impl Deref for Half {
 }
 
 impl TaskRef {
+    /// The reference that somebody has left at that address, who has it no more.
+    pub(super) fn left_at(task: NonNull<Header>) -> Self {
+        Self(task)
+    }
+
     /// The same reference in two parts.
     pub(crate) fn halve(self) -> (Half, Half) {
         let twin = Self(self.0);
@@ -271,6 +264,18 @@ impl<T> Deref for TypedRef<T> {
 }
 
 impl<T> TypedRef<T> {
+    /// The reference that somebody has left at that address, who has it no more, or whose copy this is. The task's value is a `T`.
+    #[inline]
+    pub(super) fn left_at(task: NonNull<Header>) -> Self {
+        Self(task, PhantomData)
+    }
+
+    /// Where the task is.
+    #[inline]
+    pub(super) fn address(&self) -> NonNull<Header> {
+        self.0
+    }
+
     #[inline]
     pub(crate) fn header(&self) -> &Header {
         // SAFETY: by 1 the task is there.
@@ -308,58 +313,11 @@ impl<T> Drop for TypedRef<T> {
     }
 }
 
-impl<T> Grip<T> {
-    /// What keeps the pool there.
-    #[inline]
-    pub(crate) fn tether(&self) -> &Tether {
-        // SAFETY: by 4 this is a reference to it. Relaxed: it was written before the first grip was made.
-        unsafe { &*self.header().tether.load(Ordering::Relaxed) }
-    }
-}
-
-impl<T> Clone for Grip<T> {
-    fn clone(&self) -> Self {
-        // SAFETY: as in `drop`; this one goes on to count for one, and the new one for another.
-        unsafe { Arc::increment_strong_count(self.header().tether.load(Ordering::Relaxed)) };
-        Self(self.0.clone())
-    }
-}
-
-impl<T> Deref for Grip<T> {
-    type Target = TypedRef<T>;
-
-    #[inline]
-    fn deref(&self) -> &TypedRef<T> {
-        &self.0
-    }
-}
-
-impl<T> Drop for Grip<T> {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: as above: it came from `Arc::into_raw`, and by 4 this grip counts for one.
-        let tether = unsafe { Arc::from_raw(self.header().tether.load(Ordering::Relaxed)) };
-        // SAFETY: it is not used again.
-        unsafe { ManuallyDrop::drop(&mut self.0) };
-        // Last: what the task held may have been the user's, and is dropped while there is a pool.
-        drop(tether);
-    }
-}
-
 impl<T, B> Owner<T, B>
 where
     T: Send + 'static,
     B: Body<T> + 'static,
 {
-    /// The same reference, without the type of the body, and with one to what keeps the pool there.
-    #[inline]
-    pub(crate) fn into_grip(self, tether: &Arc<Tether>) -> Grip<T> {
-        let tether = Arc::into_raw(Arc::clone(tether)).cast_mut();
-        // Relaxed: whoever gets the grip gets this with it.
-        self.header().tether.store(tether, Ordering::Relaxed);
-        Grip(ManuallyDrop::new(self.into_typed()))
-    }
-
     /// The same reference, without the type of the body.
     pub(crate) fn into_typed(self) -> TypedRef<T> {
         let cell = self.0;

@@ -7,9 +7,10 @@
 //! of headers that agree in all of them it could keep few. So each of eight chunks in a row has its header a line further on.
 
 use std::alloc::{self, Layout};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::super::apart::{Apart, MARKS};
 use super::depot::Chunk;
 use super::{GROUPS, Sizes, Spot, Word};
 
@@ -19,10 +20,11 @@ const LAYOUT: Layout = match Layout::from_size_align(PITCH - 64, PITCH) {
     Ok(layout) => layout,
     Err(_) => panic!("a power of two, and room for it"),
 };
-/// How many places there are for a header.
+/// How many places there are for a header, from line to line.
 const PLACES: usize = 8;
+const LINE: usize = 64;
 
-/// A line of its own, which all who give back write to.
+/// Two lines of their own: one that all who give back write to, and the marks.
 #[repr(C, align(64))]
 struct Head {
     word: AtomicU64,
@@ -30,19 +32,33 @@ struct Head {
     back: [AtomicU64; GROUPS],
     sizes: Sizes,
     /// Guarded by the lock of the depot.
-    place: std::cell::UnsafeCell<Option<usize>>,
+    place: std::cell::UnsafeCell<Option<u32>>,
+    apart: Apart,
 }
 
-// Every block has a bit, and the head is a line.
-const _: () = assert!((LAYOUT.size() - size_of::<Head>()) / 64 <= 64 * GROUPS && size_of::<Head>() == 64);
+// Every block has a bit, and a mark by the line that it begins in; the marks are a line.
+const _: () = assert!(LAYOUT.size() / LINE <= 64 * GROUPS && PITCH / LINE <= MARKS);
+const _: () = assert!(size_of::<Head>() == 2 * LINE);
 
 /// Where the head of the chunk is to which this address belongs, if it is that of a block.
 #[inline]
 pub(super) fn head_of(address: *const u8) -> *const u8 {
     address.map_addr(|address| {
         let chunk = address & !(PITCH - 1);
-        chunk + chunk / PITCH % PLACES * size_of::<Head>()
+        chunk + chunk / PITCH % PLACES * LINE
     })
+}
+
+/// What is known apart of the task at this address, and which of the marks is its own.
+///
+/// # Safety
+/// There is such a task, or there is about to be, in a chunk.
+#[inline]
+pub(in crate::task::cell) unsafe fn apart<'a>(address: usize) -> (&'a Apart, usize) {
+    let head = head_of(ptr::without_provenance(address)).addr();
+    // SAFETY: for the caller to see to: the chunk is there, whose address was exposed when it was made.
+    let head = unsafe { &*ptr::with_exposed_provenance::<Head>(head) };
+    (&head.apart, address % PITCH / LINE)
 }
 
 /// The address of a chunk, good for all of it. Whoever uses it may, by the invariants of the [module](super): it is the owner,
@@ -62,11 +78,17 @@ impl ChunkRef {
         let head = Self::holding(memory).0;
         let first = head.addr().get() % PITCH + size_of::<Head>();
         let all = (LAYOUT.size() - first) / size;
-        let sizes = Sizes { all: all as i16, enough: (all / 4) as i16 };
-        let place = std::cell::UnsafeCell::new(None);
-        let word = AtomicU64::new(Word::SHELF.to_bits());
+        let head_in_full = Head {
+            word: AtomicU64::new(Word::SHELF.to_bits()),
+            back: [const { AtomicU64::new(0) }; GROUPS],
+            sizes: Sizes { all: all as i16, enough: (all / 4) as i16 },
+            place: std::cell::UnsafeCell::new(None),
+            apart: Apart::new(),
+        };
         // SAFETY: just allocated, large enough and aligned to far more.
-        unsafe { head.write(Head { word, back: [const { AtomicU64::new(0) }; GROUPS], sizes, place }) };
+        unsafe { head.write(head_in_full) };
+        // For `apart`.
+        memory.as_ptr().expose_provenance();
         let blocks = std::array::from_fn(|group| match all.saturating_sub(64 * group) {
             64.. => u64::MAX,
             some => (1 << some) - 1,
@@ -137,12 +159,18 @@ impl Chunk for ChunkRef {
 
     fn place(self) -> Option<usize> {
         // SAFETY: the lock of the depot is held by whoever asks.
-        unsafe { *self.head().place.get() }
+        unsafe { *self.head().place.get() }.map(|place| place as usize)
     }
 
     fn set_place(self, place: Option<usize>) {
+        // So many chunks would be sixty thousand times a thousand million tasks.
+        let place = place.map(|place| u32::try_from(place).expect("fewer chunks than that"));
         // SAFETY: as above.
         unsafe { *self.head().place.get() = place };
+    }
+
+    fn vacate(self) {
+        self.head().apart.vacate();
     }
 
     fn free(self) {

@@ -17,6 +17,8 @@ pub(super) trait Chunk: Copy + PartialEq {
     /// Where it is in the list of the depot, whose lock guards that.
     fn place(self) -> Option<usize>;
     fn set_place(self, place: Option<usize>);
+    /// There is no task in it. For whoever has all of it.
+    fn vacate(self);
     /// Frees it. For whoever has all of it.
     fn free(self);
 }
@@ -95,6 +97,7 @@ pub(super) fn see_to<C: Chunk>(depot: &Mutex<Depot<C>>, chunk: C, became: Owner)
         guard.remove(chunk);
         if guard.spare < SPARE {
             guard.spare += 1;
+            chunk.vacate();
             guard.push(chunk);
             update(chunk, |word| Word { owner: Owner::Depot, ..word });
         } else {

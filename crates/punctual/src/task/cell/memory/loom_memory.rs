@@ -113,6 +113,10 @@ impl Chunk for Model {
         self.memory().place.with_mut(|old| unsafe { *old = place });
     }
 
+    fn vacate(self) {
+        self.memory();
+    }
+
     fn free(self) {
         assert_eq!(self.word(), Word { owner: Owner::Last, count: SIZES.all });
         assert_eq!(self.0.freed.fetch_add(1, Ordering::SeqCst), 0, "freed once");

@@ -38,6 +38,8 @@
 //! thread that frees them what it has in its hand and its bundle, at worst of as many chunks as blocks. What a thread has is
 //! given up when it ends.
 //!
+//! The head of a chunk has what is known of its tasks [apart](super::apart) from them, too.
+//!
 //! Blocks are made in order of their addresses, and the third from now is being [fetched](crate::fetch) meanwhile: as a rule its
 //! line is where it was freed, in the cache of another processor.
 //!
@@ -73,6 +75,8 @@ mod word;
 use std::alloc::{self, Layout};
 use std::ptr::NonNull;
 
+#[cfg(not(any(punctual_loom, punctual_plain_memory)))]
+pub(super) use chunk::apart;
 #[cfg(not(punctual_plain_memory))]
 use depot::{Chunk, Depot};
 #[cfg(not(punctual_plain_memory))]
@@ -112,6 +116,15 @@ pub(super) fn allocate(layout: Layout) -> NonNull<u8> {
     // SAFETY: a task has a header, so its size is not zero.
     let memory = unsafe { alloc::alloc(layout) };
     NonNull::new(memory).unwrap_or_else(|| alloc::handle_alloc_error(layout))
+}
+
+/// Whether tasks of that layout are where there are [marks](super::apart).
+#[inline]
+pub(super) const fn has_marks(layout: Layout) -> bool {
+    #[cfg(not(any(punctual_loom, punctual_plain_memory)))]
+    return pooled::class(layout).is_some();
+    #[cfg(any(punctual_loom, punctual_plain_memory))]
+    return layout.size() > 0;
 }
 
 /// What will be written to when that memory is released, if it is that of a small task. Not to be followed.
