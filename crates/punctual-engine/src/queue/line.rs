@@ -33,7 +33,7 @@ use alloc::vec::Vec;
 
 use super::coarse::Coarse;
 use super::leaf::LEAF;
-use super::sorter::{Mark, Sheet, add};
+use super::sorter::{Mark, SHEET, Sheet, add};
 use super::stamp::{Order, Stamp, order};
 use super::tenant::Tenant;
 use super::{TimerQueue, Values};
@@ -101,10 +101,30 @@ impl Line {
         self.raise_floor();
     }
 
+    /// The last row, with room for so many more marks.
+    pub(super) fn open_row(&mut self, room: usize, blank: impl FnOnce() -> Sheet) -> &mut Sheet {
+        if self.rows.back().is_none_or(|row| row.marks.len() + room > SHEET) {
+            self.rows.push_back(blank());
+        }
+        self.rows.back_mut().expect("just added, if there was none")
+    }
+
+    /// So many have been added to the last row, who live, are above `base`, and are all that are far and due when the last is, or
+    /// earlier.
+    pub(super) fn close_row(&mut self, live: usize, base: Order) {
+        if self.live == 0 {
+            self.floor = base;
+        }
+        self.live += live;
+        self.end_with_last();
+        self.raise_floor();
+    }
+
     /// All others are far.
     fn end_with_last(&mut self) {
-        if let Some(mark) = self.rows.back().and_then(|row| row.marks.last()) {
-            self.until = mark.due;
+        if let Some(row) = self.rows.back_mut() {
+            let last = row.marks.last().map_or(row.last, |mark| mark.due);
+            (row.last, self.until) = (last, last);
         }
     }
 
@@ -146,7 +166,11 @@ impl Line {
 
     /// The row that has the mark of this key.
     fn row_of(&self, due: Coarse, key: TaskKey) -> Option<usize> {
-        let first = self.rows.partition_point(|row| row.marks.last().is_some_and(|mark| mark.due < due));
+        let first = self.rows.partition_point(|row| row.last < due);
+        if self.rows.get(first).is_some_and(|row| row.last > due) {
+            // So those that are due then are all in this row.
+            return Some(first);
+        }
         let mut rows = self.rows.range(first..).enumerate();
         rows.find_map(|(at, row)| {
             let start = row.marks.partition_point(|mark| mark.due < due);
@@ -180,6 +204,7 @@ impl Line {
         for (at, row) in self.rows.iter().enumerate() {
             let marks = &row.marks[if at == 0 { self.served } else { 0 }..];
             assert!(!marks.is_empty(), "an empty row");
+            assert!(marks.last().is_some_and(|mark| mark.due == row.last), "a row that ends with another");
             let dead = marks.iter().filter(|mark| !is_live(mark.key)).count();
             assert!(row.dead <= dead, "line invariant 5: {dead} dead, not {}", row.dead);
             assert!(
@@ -223,6 +248,7 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         row.marks.retain(|mark| self.slab.is_live(mark.key));
         row.marks.shrink_to(2 * row.marks.len());
         row.dead = 0;
+        row.last = row.marks.last().map_or(row.last, |mark| mark.due);
         let is_empty = row.marks.is_empty();
         if at == 0 {
             self.line.served = 0;

@@ -49,6 +49,14 @@ pub(super) struct Sheet {
     pub(super) marks: Vec<Mark>,
     /// How many of them are known to be dead, in [line](super::line).
     pub(super) dead: usize,
+    /// When the last is due, in line.
+    pub(super) last: Coarse,
+}
+
+impl Sheet {
+    fn new() -> Self {
+        Self { marks: Vec::with_capacity(SHEET), dead: 0, last: Coarse::NEVER }
+    }
 }
 
 /// Marks, a sheet at a time.
@@ -70,7 +78,7 @@ impl Pile {
     #[inline]
     fn push(&mut self, mark: Mark) {
         if self.len % SHEET == 0 {
-            self.sheets.push(Sheet { marks: Vec::with_capacity(SHEET), dead: 0 });
+            self.sheets.push(Sheet::new());
         }
         self.len += 1;
         if let Some(last) = self.sheets.last_mut() {
@@ -84,8 +92,16 @@ impl Pile {
     }
 
     #[inline]
-    pub(super) fn set(&mut self, at: usize, mark: Mark) {
+    fn set(&mut self, at: usize, mark: Mark) {
         self.sheets[at / SHEET].marks[at % SHEET] = mark;
+    }
+
+    /// That mark is to stay there, behind all that are before it.
+    #[inline]
+    pub(super) fn keep(&mut self, at: usize, mark: Mark) {
+        let sheet = &mut self.sheets[at / SHEET];
+        sheet.marks[at % SHEET] = mark;
+        sheet.last = mark.due;
     }
 
     /// The first `len` of them; the other sheets are added to `rest`.
@@ -175,6 +191,14 @@ impl Sorter {
         }
         self.at += end - start;
         (end - start) as u64
+    }
+
+    /// A sheet without marks, of those that are not needed any more once all is sorted.
+    pub(super) fn blank(&mut self) -> Sheet {
+        self.other.sheets.pop().map_or_else(Sheet::new, |mut sheet| {
+            sheet.marks.clear();
+            sheet
+        })
     }
 
     /// What is not needed any more.

@@ -212,6 +212,35 @@ fn a_sifting_ends_when_nothing_far_is_left() {
     }
 }
 
+/// Many are cancelled between two steps, again and again: what a sifting has found is looked through once all the same.
+#[test]
+fn a_sifting_comes_to_its_end_whatever_is_cancelled_meanwhile() {
+    let mut random = fastrand::Rng::with_seed(61);
+    let mut queue = TimerQueue::new();
+    let insert = |queue: &mut TimerQueue<u64>, random: &mut fastrand::Rng, now: u64| {
+        let number = random.u64(..);
+        queue.insert_untended(Tick::from_nanos(now + random.u64(..1 << 40)), number, number)
+    };
+    let mut keys: Vec<_> = (0..20_000).map(|_| insert(&mut queue, &mut random, 0)).collect();
+    let (mut rounds, mut longest, mut siftings) = (0, 0, 0);
+    for now in 0..60_000 {
+        let first = random.usize(..keys.len() - 8);
+        let _ = queue.cancel_each(&keys[first..first + 8], drop);
+        for key in &mut keys[first..first + 8] {
+            if !queue.contains(*key) {
+                *key = insert(&mut queue, &mut random, now << 26);
+            }
+        }
+        rounds = if queue.far.sift.stage == Stage::Lining { rounds + 1 } else { 0 };
+        siftings += usize::from(rounds == 1);
+        longest = longest.max(rounds);
+    }
+    queue.verify();
+    assert!(siftings > 5, "{siftings} in all");
+    // A quarter of all is found, and every round takes a step, in which six are looked through.
+    assert!(longest < queue.slab.breadth() / 4 / 6, "one was looked through for {longest} rounds");
+}
+
 /// Crowds at a few instants, far from each other, do not stand in line, and come out in order all the same.
 #[test]
 fn crowds_go_to_the_leaves() {
