@@ -318,7 +318,8 @@ impl<T> TaskHandle<T> {
     /// returns. A body that runs goes on to its end, undisturbed; its value is dropped. Either way whoever
     /// waits for the task is released now.
     pub fn cancel(&self) -> bool {
-        self.pool().cancel_by_mark(&self.task) || self.pool().cancel(self.task())
+        self.task.by_mark().is_some_and(|task| self.pool().cancel_by_mark(&task))
+            || self.pool().cancel(self.task())
     }
 
     /// [Cancels](Self::cancel) the task, and if its body runs asks it to stop: see

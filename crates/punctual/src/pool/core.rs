@@ -74,6 +74,8 @@ pub(crate) struct Core {
     pub(super) withdrawn: Vec<TaskKey>,
     /// Such tasks out of the inbox that were cancelled by their marks, and may be on their way to the queue.
     pub(super) gone: Vec<Gone>,
+    /// Room for the keys of those.
+    gone_keys: Vec<TaskKey>,
     /// Whether several came out of the inbox when it was last emptied.
     pub(super) in_crowds: bool,
     pub(super) ready: Arc<Ready>,
@@ -107,28 +109,6 @@ pub(crate) struct Offer {
     pub(crate) now: Tick,
     /// Given when the task is first looked at, accepted or not.
     pub(crate) id: Option<TaskId>,
-}
-
-/// What was cancelled and has left the queue. To be dropped, without a lock if that can be: it has nothing of a user's, but there is
-/// much of it.
-#[must_use]
-#[derive(Default)]
-pub(super) struct Left {
-    /// Those of `gone` first, in their order, but for what a worker had taken out before.
-    tasks: Vec<TaskRef>,
-    gone: Vec<Gone>,
-}
-
-impl Drop for Left {
-    fn drop(&mut self) {
-        let mut tasks = self.tasks.drain(..).peekable();
-        for gone in self.gone.drain(..) {
-            match tasks.next_if(|task| gone.is(task)) {
-                Some(task) => gone.settle(task),
-                None => drop(gone),
-            }
-        }
-    }
 }
 
 impl Offer {
@@ -185,6 +165,7 @@ impl Core {
             letters: Vec::with_capacity(ROOM),
             withdrawn: Vec::new(),
             gone: Vec::new(),
+            gone_keys: Vec::new(),
             in_crowds: false,
             ready: Arc::new(Ready::new()),
             laid_out: None,
@@ -256,29 +237,39 @@ impl Core {
     }
 
     /// Takes out what was withdrawn, or as much of it as can be done at once.
-    pub(super) fn take_out_some(&mut self) -> Left {
-        let mut left = Left::default();
+    pub(super) fn take_out_some(&mut self) {
         if !self.gone.is_empty() {
-            let mut keys = Vec::with_capacity(self.gone.len());
-            for at in 0..self.gone.len() {
-                match self.gone[at].key() {
-                    // On its way to the queue.
-                    TaskKey::NONE => {}
-                    key => {
-                        self.gone.swap(keys.len(), at);
-                        keys.push(key);
-                    }
-                }
-            }
-            left.tasks.reserve(keys.len());
-            let seen = self.queue.cancel_each(&keys, |task| left.tasks.push(task));
-            left.gone.extend(self.gone.drain(..seen));
+            self.take_out_gone();
         }
         if !self.withdrawn.is_empty() {
-            let seen = self.queue.cancel_each(&self.withdrawn, |task| left.tasks.push(task));
+            // Nothing of a user's is dropped here: see invariant 6 of the inbox.
+            let seen = self.queue.cancel_each(&self.withdrawn, drop);
             self.withdrawn.drain(..seen);
         }
-        left
+    }
+
+    fn take_out_gone(&mut self) {
+        let Self { gone, gone_keys, queue, .. } = self;
+        // Those that are on their way to the queue are left; they come first.
+        let mut on_the_way = 0;
+        for at in 0..gone.len() {
+            if gone[at].key() == TaskKey::NONE {
+                gone.swap(on_the_way, at);
+                on_the_way += 1;
+            }
+        }
+        // The last first, so that each can be taken off the end.
+        gone_keys.clear();
+        gone_keys.extend(gone[on_the_way..].iter().rev().map(Gone::key));
+        let seen = queue.cancel_each(gone_keys, |task| {
+            // A worker has taken those out that do not come.
+            while let Some(gone) = gone.pop() {
+                if gone.is(&task) {
+                    return gone.settle(task);
+                }
+            }
+        });
+        gone.truncate(on_the_way + gone_keys.len() - seen);
     }
 
     /// Takes out all that was withdrawn. For whoever holds the inbox and has emptied it.
@@ -286,7 +277,7 @@ impl Core {
         // What has no key now is not on its way here: nobody need wait for it.
         self.gone.retain(|gone| gone.key() != TaskKey::NONE);
         while self.left_over() > 0 {
-            drop(self.take_out_some());
+            self.take_out_some();
         }
     }
 

@@ -106,14 +106,14 @@ use std::sync::Arc;
 use punctual_engine::{TaskKey, Tick};
 
 use super::aside::BEHIND;
-use super::core::{Core, Left, Offer};
+use super::core::{Core, Offer};
 use super::lane::{BATCH, Lane, Letter, MOST, ROOM, Tray, Withdrawn};
 use super::ready::{Ready, Taken};
 use super::tally::Tally;
 use crate::latch::Guard;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, thread_local};
-use crate::task::{Grip, Header, TaskId, TaskRef};
+use crate::task::{ByMark, Header, TaskId, TaskRef};
 
 /// How many lanes there are at most, also where fewer threads can run at once: one that is pre-empted keeps its lane. A worker
 /// looks at each that is in use.
@@ -391,9 +391,8 @@ impl Guarded {
     }
 
     /// The same for a task that is to be cancelled by its mark; false if it is not.
-    #[inline]
-    pub(super) fn withdraw_by_mark<T>(&self, task: &Grip<T>) -> bool {
-        task.fetch_mark();
+    pub(super) fn withdraw_by_mark(&self, task: &ByMark<'_>) -> bool {
+        task.fetch();
         let (lane, mut tray) = self.own();
         let withdrawn = tray.withdraw_by_mark(task);
         drop(tray);
@@ -402,34 +401,33 @@ impl Guarded {
     }
 
     /// Takes what was withdrawn in that lane out of the queue, if it is enough.
-    #[inline]
+    #[inline(always)]
     fn see_to(&self, lane: &Lane, withdrawn: &Withdrawn) {
         if let Withdrawn::Enough { in_any_case } = *withdrawn {
             let core = if in_any_case { Some(self.core.lock()) } else { self.core.try_lock() };
             if let Some(mut core) = core {
-                let left = self.take_out(lane, &mut core);
-                drop(core);
-                drop(left);
+                self.take_out(lane, &mut core);
             }
         }
     }
 
     /// Takes what was withdrawn in that lane, or is left over, out of the queue, or some of it.
-    fn take_out(&self, lane: &Lane, core: &mut Core) -> Left {
+    #[inline(never)]
+    fn take_out(&self, lane: &Lane, core: &mut Core) {
         lane.lock().hand_over(core);
         self.take_into_use(mine().0, core);
         if core.gone.len() >= 2 * BATCH {
             // Some may be on their way to the queue.
             self.inbox.0.lanes().iter().for_each(|lane| lane.sort_in(core));
         }
-        core.take_out_some()
+        core.take_out_some();
     }
 
     /// Takes a task out of the queue, wherever it is.
     pub(super) fn unlink(&self, core: &mut Core, task: &Header) -> Option<TaskRef> {
         if core.left_over() > 0 {
             // Otherwise no more keys would be taken.
-            drop(self.take_out(self.inbox.0.lane(mine().0), core));
+            self.take_out(self.inbox.0.lane(mine().0), core);
         }
         if task.key() == TaskKey::NONE {
             drop(self.empty(core));
@@ -486,7 +484,7 @@ impl Guarded {
             }
         }
         let trays = self.empty(core);
-        drop(core.take_out_some());
+        core.take_out_some();
         Some(Gatekeeper(trays))
     }
 

@@ -10,7 +10,7 @@ use super::core::Core;
 use crate::fetch;
 use crate::latch::{Guard, Latch};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::task::{Gone, Grip, Header, TaskRef};
+use crate::task::{ByMark, Gone, Header, TaskRef};
 
 /// How many entries a lane has room for; with more it is crowded.
 pub(super) const ROOM: usize = if cfg!(punctual_loom) { 1 } else { 32 };
@@ -237,13 +237,13 @@ impl Tray {
 
     /// Cancels a task by its mark, and sees to it that it leaves the queue, without a look at the task and without the pool's lock.
     #[inline]
-    pub(super) fn withdraw_by_mark<T>(&mut self, task: &Grip<T>) -> Withdrawn {
+    pub(super) fn withdraw_by_mark(&mut self, task: &ByMark<'_>) -> Withdrawn {
         // What came last need not get to the queue, if it is cancelled in the other way.
         let is_last = || self.letters.iter().rev().take(LAST).any(|letter| task.is(&letter.task));
         if !self.takes_keys || !self.has_room_for_keys() || is_last() {
             return Withdrawn::Refused;
         }
-        let Some(gone) = task.cancel_by_mark() else { return Withdrawn::Refused };
+        let Some(gone) = task.cancel() else { return Withdrawn::Refused };
         // It is at hand by the time that it is told.
         gone.fetch();
         self.gone.push(gone);

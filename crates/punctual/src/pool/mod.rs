@@ -78,7 +78,7 @@ use crate::observe::{Observer, Place};
 use crate::policy::{OnCancel, Rejection};
 use crate::registry::Registry;
 use crate::sync::Mutex;
-use crate::task::{EndedEarly, Grip, Task, TaskInfo, TaskRef, TaskState, Turn, Typed};
+use crate::task::{ByMark, EndedEarly, Task, TaskInfo, TaskRef, TaskState, Turn, Typed};
 use crate::timeout::Limits;
 use crate::unobserved::{Reporter, Sink, UnobservedFailure, Unread, is_failure};
 use crate::unwind;
@@ -303,9 +303,8 @@ impl Pool {
     // ---- ending tasks early
 
     /// Cancels a task by its mark; false if that will not do, and then [`cancel`](Self::cancel) will.
-    #[inline]
-    pub(crate) fn cancel_by_mark<T>(&self, task: &Grip<T>) -> bool {
-        task.is_by_mark() && self.core.withdraw_by_mark(task)
+    pub(crate) fn cancel_by_mark(&self, task: &ByMark<'_>) -> bool {
+        self.core.withdraw_by_mark(task)
     }
 
     /// Cancels a task; false if it is over.

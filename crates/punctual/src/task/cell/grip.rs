@@ -55,23 +55,19 @@ impl<T> Grip<T> {
         unsafe { NonNull::new_unchecked(task) }
     }
 
-    /// Whether that is a reference to the same task.
-    #[inline]
-    pub(crate) fn is(&self, task: &TaskRef) -> bool {
-        task.address() == self.task().addr().get()
-    }
-
-    #[inline]
-    pub(crate) fn is_by_mark(&self) -> bool {
-        self.0.addr().get() & BY_MARK != 0
-    }
-
     /// What is known of the task apart, if the grip goes by that.
     #[inline]
     fn apart(&self) -> Option<(&Apart, Mark<'_>)> {
-        let base = Base::from_bits(self.0.addr().get() >> BASE_SHIFT);
+        let tag = self.0.addr().get();
+        let base = Base::from_bits(tag >> BASE_SHIFT);
         // SAFETY: by 2 it was to go by its mark, and is there, since there is this grip.
-        self.is_by_mark().then(|| unsafe { Apart::of(self.task().as_ptr(), base) })
+        (tag & BY_MARK != 0).then(|| unsafe { Apart::of(self.task().as_ptr(), base) })
+    }
+
+    /// The task, if the grip goes by its mark.
+    #[inline]
+    pub(crate) fn by_mark(&self) -> Option<ByMark<'_>> {
+        self.apart().map(|(_, mark)| ByMark { task: self.task(), mark })
     }
 
     #[inline]
@@ -120,21 +116,6 @@ impl<T> Grip<T> {
     pub(crate) fn tether(&self) -> &Tether {
         // SAFETY: by 1 this is a reference to it.
         unsafe { &*self.tether_address() }
-    }
-
-    /// What will be written to by a cancel is wanted soon.
-    #[inline]
-    pub(crate) fn fetch_mark(&self) {
-        if let Some((_, mark)) = self.apart() {
-            fetch::for_writing(mark.place());
-        }
-    }
-
-    /// Cancels the task by its mark: the caller has it seen to. `None` if that will not do: it goes by its word, or it is over.
-    #[inline]
-    pub(crate) fn cancel_by_mark(&self) -> Option<Gone> {
-        let (_, mark) = self.apart()?;
-        mark.change(Standing::Open, Standing::Cancelled).then(|| Gone(self.task()))
     }
 }
 
@@ -206,6 +187,32 @@ where
         let tag = self.header().base().bits() << BASE_SHIFT | BY_MARK;
         let Grip(task, _) = *ManuallyDrop::new(self.into_grip(tether));
         Grip(task.map_addr(|address| address | tag), PhantomData)
+    }
+}
+
+/// A task that goes by its mark, as whoever has the grip that does may cancel it.
+pub(crate) struct ByMark<'a> {
+    task: NonNull<Header>,
+    mark: Mark<'a>,
+}
+
+impl ByMark<'_> {
+    /// What will be written to by a cancel is wanted soon.
+    #[inline]
+    pub(crate) fn fetch(&self) {
+        fetch::for_writing(self.mark.place());
+    }
+
+    /// Whether that is a reference to the same task.
+    #[inline]
+    pub(crate) fn is(&self, task: &TaskRef) -> bool {
+        task.address() == self.task.addr().get()
+    }
+
+    /// The caller has it seen to. `None` if that will not do: it goes by its word, or it is over.
+    #[inline]
+    pub(crate) fn cancel(&self) -> Option<Gone> {
+        self.mark.change(Standing::Open, Standing::Cancelled).then(|| Gone(self.task))
     }
 }
 

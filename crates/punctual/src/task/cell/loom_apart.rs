@@ -51,7 +51,7 @@ enum Cancelled {
 }
 
 fn cancel(grip: &Grip<u32>) -> Option<Cancelled> {
-    if let Some(gone) = grip.cancel_by_mark() {
+    if let Some(gone) = grip.by_mark().and_then(|task| task.cancel()) {
         return Some(Cancelled::ByMark(gone));
     }
     cancel_by_word(grip.as_task()).then_some(Cancelled::ByWord)
