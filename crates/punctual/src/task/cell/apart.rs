@@ -4,8 +4,8 @@
 //! handle. But what a cancel has to know is little: whether it came first, and which pool the task is in. So each task has a
 //! *mark* of two bits, and the marks of a chunk of tasks are one line of memory, at hand as a rule. A plain task whose closure has
 //! nothing to be dropped *goes by its mark* if it is far from being due: a cancel changes the mark, and leaves the task on a list.
-//! When there are some thirty they are seen to together, so that all of them are waited for at once. Whoever meets the task
-//! before that finds it cancelled.
+//! When there are some thirty they are seen to together, so that all of them are waited for at once; if nobody has the task any
+//! more its memory is taken back as it is. Whoever meets the task before that finds it cancelled.
 //!
 //! # States of a mark
 //! ```text

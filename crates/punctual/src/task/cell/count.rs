@@ -12,7 +12,6 @@ pub(super) trait Word {
     fn load(&self, order: Ordering) -> u32;
     fn fetch_add(&self, value: u32, order: Ordering) -> u32;
     fn fetch_sub(&self, value: u32, order: Ordering) -> u32;
-    fn store(&self, value: u32, order: Ordering);
 }
 
 macro_rules! word {
@@ -28,10 +27,6 @@ macro_rules! word {
 
             fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
                 self.fetch_sub(value, order)
-            }
-
-            fn store(&self, value: u32, order: Ordering) {
-                self.store(value, order);
             }
         }
     };
@@ -80,13 +75,6 @@ impl<W: Word> Count<W> {
         let last = self.0.fetch_sub(1, Ordering::Release) == 1;
         // A load, where `Arc` has a fence, because the thread sanitizer does not see fences.
         last && self.0.load(Ordering::Acquire) == 0
-    }
-
-    /// Of two that one has, and nobody else any, makes one.
-    pub(super) fn join_two(&self) {
-        debug_assert!(self.is_two(), "nobody else has one");
-        // Relaxed: nobody else looks.
-        self.0.store(1, Ordering::Relaxed);
     }
 
     /// Gives one up unless it is the last, and then it counts on; says whether it is gone.

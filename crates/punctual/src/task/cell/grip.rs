@@ -253,12 +253,15 @@ impl Gone {
     #[inline]
     pub(crate) fn settle(self, queued: TaskRef) {
         debug_assert!(self.is(&queued), "two tasks");
-        if self.mark().standing() == Standing::LetGo && self.header().count.is_two() {
-            let gone = ManuallyDrop::new(self);
-            // By 2 of `apart` one reference was left to this, and the other is the caller's.
-            gone.header().end_alone();
+        let header = self.header();
+        if self.mark().standing() == Standing::LetGo && header.count.is_two() && header.goes_by_mark() {
+            let layout = header.kind().layout;
+            let (gone, _) = (ManuallyDrop::new(self), ManuallyDrop::new(queued));
+            // SAFETY: by 2 of `apart` one reference was left to this, and the other is the caller's: nobody else has the task. It was made
+            // with that layout, and nothing in it is to be dropped: not the body, by `go_by_mark`, and for all else somebody would
+            // have taken the lock.
+            unsafe { memory::release(gone.0.cast(), layout) };
         }
-        drop(queued);
     }
 }
 

@@ -30,6 +30,7 @@
 //!    that is only looked at. Whoever has the one and last reference needs no lock.
 //! 2. An `Extra` lives as long as its header.
 
+use std::alloc::Layout;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -87,6 +88,8 @@ pub(super) struct Kind {
     pub(super) free: unsafe fn(NonNull<Header>),
     /// Whether to drop a value is to run code.
     pub(super) needs_drop: bool,
+    /// Of the whole task.
+    pub(super) layout: Layout,
 }
 
 /// Where a task is in its life, and so what its payload is.
@@ -573,12 +576,11 @@ impl Header {
         drop(self.lock());
     }
 
-    /// The same for a task that was cancelled by its mark, of which the caller has both references that there are: from now on
-    /// there is one.
-    pub(super) fn end_alone(&self) {
-        // Relaxed: nobody else has the task.
-        self.word.store((Phase::Cancelled as u32) << PHASE_SHIFT, Ordering::Relaxed);
-        self.count.join_two();
+    /// Whether nobody has ever taken the lock of a task that was to go by its mark. Then it has nothing to be dropped.
+    #[inline]
+    pub(super) fn goes_by_mark(&self) -> bool {
+        // Acquire: what was done under the lock comes before what is done with a task that is given up.
+        self.word.load(Ordering::Acquire) & BY_MARK != 0
     }
 
     #[inline]
@@ -746,6 +748,7 @@ mod loom_lock {
         perform: |_, _| unreachable!("there is no task"),
         free: |_| unreachable!("there is no task"),
         needs_drop: false,
+        layout: super::Layout::new::<Header>(),
     };
 
     struct Shared {

@@ -105,6 +105,7 @@ where
         perform: Self::perform_at,
         free: Self::free_at,
         needs_drop: std::mem::needs_drop::<T>(),
+        layout: Layout::new::<Self>(),
     };
 
     /// # Safety
