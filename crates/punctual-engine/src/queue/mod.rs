@@ -453,6 +453,21 @@ impl<T, E: Tenant<T>> TimerQueue<T, E> {
         seen
     }
 
+    /// Where the entry is in memory, or was: for whoever is about to cancel many, and asks the processor for all of them first.
+    /// Not to be followed; null where there is nothing.
+    ///
+    /// ```
+    /// # use punctual_engine::{TaskKey, Tick, TimerQueue};
+    /// let mut queue = TimerQueue::new();
+    /// let key = queue.insert(Tick::from_nanos(1), 0, ());
+    /// assert!(!queue.place_of(key).is_null() && queue.place_of(TaskKey::NONE).is_null());
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn place_of(&self, key: TaskKey) -> *const () {
+        self.slab.place_of(key)
+    }
+
     /// Whether the entry is in the queue.
     #[must_use]
     pub fn contains(&self, key: TaskKey) -> bool {

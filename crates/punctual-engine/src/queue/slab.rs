@@ -249,6 +249,12 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         self.give_back(slot);
     }
 
+    /// Where the slot of this key is in memory.
+    #[inline]
+    pub(super) fn place_of(&self, key: TaskKey) -> *const () {
+        self.slot(key.slot).map_or(core::ptr::null(), |slot| core::ptr::from_ref(slot).cast())
+    }
+
     /// Whether the tenant that `key` names is still there.
     #[inline]
     pub(super) fn is_live(&self, key: TaskKey) -> bool {

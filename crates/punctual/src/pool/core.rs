@@ -29,6 +29,7 @@ use super::sizes::Sizes;
 use super::tally::Tally;
 use super::wall::Compared;
 use crate::error::RejectReason;
+use crate::fetch;
 use crate::park::Parker;
 use crate::policy::OnCancel;
 use crate::series::Due;
@@ -246,6 +247,12 @@ impl Core {
             let seen = self.queue.cancel_each(&self.withdrawn, drop);
             self.withdrawn.drain(..seen);
         }
+    }
+
+    /// The slots of what was withdrawn are wanted soon.
+    pub(super) fn fetch_withdrawn(&self) {
+        let keys = self.withdrawn.iter().copied().chain(self.gone.iter().map(Gone::key));
+        keys.for_each(|key| fetch::for_writing(self.queue.place_of(key)));
     }
 
     fn take_out_gone(&mut self) {

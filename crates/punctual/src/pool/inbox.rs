@@ -72,7 +72,8 @@
 //!   takes the pool's lock, alone if the task has a key. One that goes by its mark is decided under the lock of the lane, if
 //!   there is room, and left there; if it is one of the last that came it is taken out like the others. With every
 //!   [`BATCH`](super::lane::BATCH) of them it takes the pool's lock to have them out of the queue, if that is free; with
-//!   [`KEYS`](super::lane::KEYS) of them in any case. What would make the call long is left to the next.
+//!   [`KEYS`](super::lane::KEYS) of them in any case. While their slots are waited for it sorts in what its lane has, if
+//!   that is not crowded. What would make the call long is left to the next.
 //! - *Everybody else* holds all locks and sees all there is.
 //! - *Whoever empties the inbox* to hold it does so in a few rounds, sorting in without its locks, until few are left: a
 //!   submission that finds it taken for longer than a moment goes to sleep, and to wake it takes longer than to sort them in.
@@ -411,10 +412,19 @@ impl Guarded {
         }
     }
 
-    /// Takes what was withdrawn in that lane, or is left over, out of the queue, or some of it.
+    /// Takes what was withdrawn in that lane, or is left over, out of the queue, or some of it. While its slots are waited for it
+    /// sorts in what the lane has.
     #[inline(never)]
     fn take_out(&self, lane: &Lane, core: &mut Core) {
-        lane.lock().hand_over(core);
+        let mut tray = lane.lock();
+        tray.hand_over(core);
+        if !lane.is_crowded() {
+            lane.take_over(&mut tray, core);
+        }
+        drop(tray);
+        core.fetch_withdrawn();
+        // Meanwhile.
+        core.sort_in();
         self.take_into_use(mine().0, core);
         if core.gone.len() >= 2 * BATCH {
             // Some may be on their way to the queue.
