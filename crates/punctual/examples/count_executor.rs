@@ -65,6 +65,28 @@ impl Filled {
         self.pool.schedule(delay, body).map_err(|error| error.to_string())
     }
 
+    /// The same with a body that has nothing to be dropped.
+    fn schedule_plain(&mut self) -> Result<TaskHandle<()>, String> {
+        let delay = Duration::from_nanos(HOUR + self.random.u64(..HOUR));
+        self.pool.schedule(delay, || ()).map_err(|error| error.to_string())
+    }
+
+    /// Cancels one at random and puts another in its place, again and again.
+    fn replace(
+        &mut self,
+        operations: usize,
+        schedule: impl Fn(&mut Self) -> Result<TaskHandle<()>, String>,
+    ) -> Result<(), String> {
+        for _ in 0..operations {
+            let at = self.random.usize(..self.handles.len());
+            let new = schedule(self)?;
+            if !std::mem::replace(&mut self.handles[at], new).cancel() {
+                return Err("a task that waits could not be cancelled".to_owned());
+            }
+        }
+        Ok(())
+    }
+
     /// Schedules a batch and passes, again and again.
     fn batches(&mut self, operations: usize, delay: (u64, u64), step: Duration) -> Result<(), String> {
         for batch in 1..=operations / BATCH {
@@ -112,14 +134,13 @@ fn run(operation: &str, waiting: usize, operations: usize) -> Result<(), String>
                 drop(black_box(filled.schedule_within(HOUR, HOUR)?));
             }
         }
-        "schedule+cancel" => {
-            for _ in 0..operations {
-                let at = filled.random.usize(..waiting);
-                let new = filled.schedule_within(HOUR, HOUR)?;
-                if !std::mem::replace(&mut filled.handles[at], new).cancel() {
-                    return Err("a task that waits could not be cancelled".to_owned());
-                }
+        "schedule+cancel" => filled.replace(operations, |filled| filled.schedule_within(HOUR, HOUR))?,
+        "schedule+cancel-plain" => {
+            // All of the same kind.
+            for at in 0..waiting {
+                filled.handles[at] = filled.schedule_plain()?;
             }
+            filled.replace(operations, Filled::schedule_plain)?;
         }
         // In random order, all of them due when time has moved.
         "schedule+run" => filled.batches(operations, (1, 1000), Duration::from_micros(2))?,

@@ -48,6 +48,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     executor("schedule", 20_000, 10_000),
     executor("schedule+cancel", 1_000, 10_000),
     executor("schedule+cancel", 20_000, 10_000),
+    executor("schedule+cancel-plain", 20_000, 10_000),
     executor("schedule+run", 1_000, 10_000),
     racing(executor("schedule-now+run", 1_000, 10_000)),
     executor("periodic", 1_000, 10_000),
