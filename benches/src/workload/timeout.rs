@@ -1,5 +1,5 @@
 //! W2, W10: with `pending` tasks waiting, each operation schedules one for 30 ± 5 s and cancels a random earlier one.
-//! With very many, `seconds=300` gives time to fill.
+//! With very many, `seconds=300` gives time to fill; with `held=1` each task holds something that is to be dropped with it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -22,24 +22,46 @@ fn count() {
     RAN.fetch_add(1, Relaxed);
 }
 
+/// What a task holds: to drop it takes next to no time, but somebody has to.
+struct Held;
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        std::hint::black_box(self);
+    }
+}
+
+fn schedule<P: Producer>(producer: &mut P, delay: Duration, holds: bool) -> P::Handle {
+    if !holds {
+        return producer.schedule(delay, count);
+    }
+    let held = Held;
+    producer.schedule(delay, move || {
+        let _held = held;
+        count();
+    })
+}
+
 pub(crate) fn run<P: Peer>(args: &Args) -> Outcome {
     let pending: usize = args.get("pending", 100_000)?;
     let operations: usize = args.get("n", 200_000)?;
     let producers: usize = args.get("producers", 1)?;
     let seconds: u64 = args.get("seconds", 30)?;
+    let holds = args.get("held", 0)? != 0;
     let peer: P = peer::start(args.get("workers", 1)?)?;
     let each = operations / producers;
     let begun = clock::now();
     let (took, results) = together(producers, |thread| {
         let mut random = fastrand::Rng::with_seed(thread as u64);
         let mut producer = peer.producer();
-        let mut handles: Vec<_> =
-            (0..pending / producers).map(|_| producer.schedule(delay(seconds, &mut random), count)).collect();
+        let mut handles: Vec<_> = (0..pending / producers)
+            .map(|_| schedule(&mut producer, delay(seconds, &mut random), holds))
+            .collect();
         let mut pairs = move |operations: usize| {
             let mut missed = 0;
             for _ in 0..operations {
                 let at = random.usize(..handles.len());
-                let new = producer.schedule(delay(seconds, &mut random), count);
+                let new = schedule(&mut producer, delay(seconds, &mut random), holds);
                 let old = std::mem::replace(&mut handles[at], new);
                 missed += usize::from(producer.cancel(old)? == Some(false));
             }

@@ -178,6 +178,8 @@ pub(crate) fn cases(scale: &Scale) -> Vec<Case> {
     if !scale.is_quick {
         let two = ("producers", "2".to_owned());
         cases.push(timeout.with(&[("pending", pending.clone()), pairs(), two]));
+        let held = ("held", "1".to_owned());
+        cases.push(timeout.with(&[("pending", pending.clone()), pairs(), held]));
     }
 
     // As many tasks to a millisecond in both scales: no rate above that can be seen.
