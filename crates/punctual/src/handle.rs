@@ -464,3 +464,43 @@ impl fmt::Display for Remaining {
         }
     }
 }
+
+#[cfg(all(test, not(punctual_loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use super::TaskHandle;
+    use crate::{Builder, Executor, ManualClock, Rejection, TaskInfo};
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn goes_by_mark(handle: &TaskHandle<()>) -> bool {
+        handle.task.by_mark().is_some()
+    }
+
+    /// Who does so behaves like all others, so it cannot be seen from outside.
+    #[test]
+    fn what_is_far_and_has_nothing_to_be_dropped_goes_by_its_mark_and_nothing_else_does() {
+        let pool = |builder: Builder| builder.clock(ManualClock::new()).build().unwrap();
+        let executor = pool(Executor::builder());
+        let text = String::from("to be dropped");
+        let others = [
+            executor.submit(|| ()).unwrap(),
+            executor.schedule(Duration::from_millis(999), || ()).unwrap(),
+            executor.schedule(HOUR, move || drop(text)).unwrap(),
+            executor.schedule_at_fixed_rate(HOUR, HOUR, || ()).unwrap(),
+            executor.task(|| ()).name("named").after(HOUR).start().unwrap(),
+        ];
+        assert!(!others.iter().any(goes_by_mark));
+        let decorated = pool(Executor::builder().decorator(|_: TaskInfo<'_>| None));
+        assert!(!goes_by_mark(&decorated.schedule(HOUR, || ()).unwrap()));
+        let full = pool(Executor::builder().capacity(1).rejection(Rejection::custom(|_, _, _| ())));
+        let _first = full.schedule(HOUR, || ()).unwrap();
+        assert!(!goes_by_mark(&full.schedule(HOUR, || ()).unwrap()), "it was refused");
+        // Some chunks that this thread finds may have tasks of other pools.
+        let handles: Vec<_> = (0..2_000).map(|_| executor.schedule(HOUR, || ()).unwrap()).collect();
+        let by_mark: Vec<_> = handles.iter().filter(|handle| goes_by_mark(handle)).collect();
+        assert!(by_mark.len() > 1_000, "{} of them do", by_mark.len());
+        assert!(!by_mark.iter().any(|handle| goes_by_mark(&handle.another())), "one handle alone");
+    }
+}

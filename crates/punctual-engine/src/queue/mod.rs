@@ -73,7 +73,7 @@
 //!
 //! A call that has done 384 by itself takes no step, so none does more than 1,500. By 4 and the argument in [`sift`]
 //! the worst does not depend on n, except for some short lists that grow with it: of groups, one for some 20,000 entries in
-//! leaves, of chunks, 48 bytes for 512, of when the first far entry of each chunk is due, 4 bytes, and of sheets of marks, 32 bytes for 256. Nothing else is ever copied to
+//! leaves, of chunks, 48 bytes for 512, of when the first far entry of each chunk is due, 4 bytes, and of sheets of marks, 40 bytes for 256. Nothing else is ever copied to
 //! grow. A purge drops about half of what it looks at, so it costs each of the cancels before it two looks.
 //!
 //! Memory for an entry: in the slab 24 bytes and the value; 24 bytes of stamp in leaves that are 55 to 100 % full, if it is there; and

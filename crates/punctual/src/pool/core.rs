@@ -249,6 +249,11 @@ impl Core {
         }
     }
 
+    /// How many are gone, but not yet in the queue.
+    pub(super) fn gone_on_the_way(&self) -> usize {
+        self.gone.iter().filter(|gone| gone.key() == TaskKey::NONE).count()
+    }
+
     /// The slots of what was withdrawn are wanted soon.
     pub(super) fn fetch_withdrawn(&self) {
         let keys = self.withdrawn.iter().copied().chain(self.gone.iter().map(Gone::key));

@@ -426,9 +426,12 @@ impl Guarded {
         // Meanwhile.
         core.sort_in();
         self.take_into_use(mine().0, core);
-        if core.gone.len() >= 2 * BATCH {
-            // Some may be on their way to the queue.
-            self.inbox.0.lanes().iter().for_each(|lane| lane.sort_in(core));
+        if core.gone.len() >= 2 * BATCH && core.gone_on_the_way() >= BATCH {
+            // In other lanes, of which one is much for one call.
+            let holds = |lane: &&Lane| lane.earliest() < Tick::MAX;
+            if let Some(lane) = self.inbox.0.lanes().iter().find(holds) {
+                lane.sort_in(core);
+            }
         }
         core.take_out_some();
     }

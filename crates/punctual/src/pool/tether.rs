@@ -3,7 +3,7 @@
 //! Every schedule makes a handle, and every handle that is dropped goes: two read-modify-writes of a count. If that were the
 //! pool's own, all threads that submit would meet there. So there are several counts, one for each
 //! [lane](super::inbox), each on lines of its own and good for one reference to the pool: a thread takes the one of its
-//! lane. It is given back wherever the handle is dropped; its address is in the task (`task/cell/refs.rs`, `Grip`).
+//! lane. It is given back wherever the handle is dropped; its address is in the task (`task/cell/grip.rs`).
 //!
 //! They are held by whoever may submit (`scheduler/mod.rs`), not by the pool, which would keep itself there.
 
@@ -23,7 +23,10 @@ pub(crate) struct Tethers([Arc<Tether>; LANES]);
 
 impl Tether {
     pub(crate) fn new(pool: Arc<Pool>) -> Arc<Self> {
-        Arc::new(Self(pool))
+        let tether = Arc::new(Self(pool));
+        // For `task/cell/apart.rs`.
+        Arc::as_ptr(&tether).expose_provenance();
+        tether
     }
 }
 
@@ -43,8 +46,8 @@ impl Tethers {
 
     /// The one that is there.
     #[cold]
-    pub(crate) fn find(&self, address: *const Tether) -> Option<&Arc<Tether>> {
-        self.0.iter().find(|tether| std::ptr::eq(Arc::as_ptr(tether), address))
+    pub(crate) fn find(&self, address: usize) -> Option<&Arc<Tether>> {
+        self.0.iter().find(|tether| Arc::as_ptr(tether).addr() == address)
     }
 
     /// The one for this thread.

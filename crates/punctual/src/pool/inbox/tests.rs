@@ -57,6 +57,27 @@ fn what_is_cancelled_is_gone_for_whoever_looks() {
     }
 }
 
+/// Tasks that go by their marks, cancelled by one thread while they are in the lanes of others.
+#[test]
+fn what_is_cancelled_by_its_mark_in_other_lanes_is_gone() {
+    for each in [1, BATCH / 2, ROOM] {
+        let clock = ManualClock::new();
+        let (pool, first) = watched(&clock);
+        let handles: Vec<_> = (0..LANES)
+            .flat_map(|lane| {
+                let schedule = |_| pool.schedule(2 * HOUR, || panic!("it was cancelled")).unwrap();
+                in_lane(lane, || (0..each).map(schedule).collect::<Vec<TaskHandle<()>>>())
+            })
+            .collect();
+        in_lane(LANES - 1, || assert!(handles.iter().all(TaskHandle::cancel)));
+        assert_eq!(counts(&pool), (1, (LANES * each) as u64));
+        clock.advance(3 * HOUR);
+        assert!(first.state() == TaskState::Succeeded && !handles.iter().any(TaskHandle::cancel));
+        assert_eq!((pool.stats().completed, pool.stats().queued), (1, 0));
+        pool.close().unwrap();
+    }
+}
+
 /// In the inbox, in the queue, or laid out.
 #[test]
 fn workers_are_behind_if_something_is_overdue_wherever_it_is() {

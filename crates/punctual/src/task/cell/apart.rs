@@ -48,7 +48,7 @@ use super::header::Header;
 #[cfg(not(any(punctual_loom, punctual_plain_memory)))]
 use super::memory;
 use crate::pool::{Tether, Tethers};
-use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Marks of so many tasks are in one word.
 const EACH: usize = 32;
@@ -58,8 +58,9 @@ pub(super) const MARKS: usize = if cfg!(any(punctual_loom, punctual_plain_memory
 /// What a chunk has of its tasks.
 #[repr(C)]
 pub(super) struct Apart {
-    /// Invariant 4. Null if nobody has come yet.
-    owner: AtomicPtr<Tether>,
+    /// Invariant 4; zero if nobody has come yet. An address and no pointer: what had it when it was written here may be gone, and
+    /// another tether be there.
+    owner: AtomicUsize,
     marks: [AtomicU64; MARKS.div_ceil(EACH)],
 }
 
@@ -102,7 +103,7 @@ impl Apart {
         // Where there has been no task before, to have had one or not is the same: models see that it is.
         let marks =
             if cfg!(any(punctual_loom, punctual_plain_memory)) { Standing::Cancelled as u64 } else { 0 };
-        Self { owner: AtomicPtr::new(ptr::null_mut()), marks: std::array::from_fn(|_| AtomicU64::new(marks)) }
+        Self { owner: AtomicUsize::new(0), marks: std::array::from_fn(|_| AtomicU64::new(marks)) }
     }
 
     /// Of a task with that base: what is known of it apart, and its mark there.
@@ -124,26 +125,27 @@ impl Apart {
     #[inline]
     pub(super) fn owner_among<'a>(&self, tethers: &'a Tethers) -> Option<&'a std::sync::Arc<Tether>> {
         let mine = tethers.mine();
+        let own = std::sync::Arc::as_ptr(mine).addr();
         // Relaxed, as all of these: it is an address. Whoever follows it has the tether by other means: see `Grip`.
         let mut owner = self.owner.load(Ordering::Relaxed);
-        if owner.is_null() {
-            let new = std::sync::Arc::as_ptr(mine).cast_mut();
-            let set = self.owner.compare_exchange(owner, new, Ordering::Relaxed, Ordering::Relaxed);
-            owner = set.map_or_else(|other| other, |_| new);
+        if owner == 0 {
+            let set = self.owner.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
+            owner = set.map_or_else(|other| other, |_| own);
         }
-        if ptr::eq(owner, &**mine) { Some(mine) } else { tethers.find(owner) }
+        if owner == own { Some(mine) } else { tethers.find(owner) }
     }
 
     /// The tether of those tasks that go by their marks; not to be followed without one of them.
     #[inline]
     pub(super) fn owner(&self) -> *mut Tether {
-        self.owner.load(Ordering::Relaxed)
+        // Exposed when it was made.
+        ptr::with_exposed_provenance_mut(self.owner.load(Ordering::Relaxed))
     }
 
     /// There is no task here.
     #[cfg(not(any(punctual_loom, punctual_plain_memory)))]
     pub(super) fn vacate(&self) {
-        self.owner.store(ptr::null_mut(), Ordering::Relaxed);
+        self.owner.store(0, Ordering::Relaxed);
     }
 }
 

@@ -159,10 +159,11 @@ where
     B: Body<T> + 'static,
 {
     /// From now on the task goes by its mark, if it can: then its grip is to hold the pool by the tether that comes back. For
-    /// whoever has just made a plain task, and shown it to nobody.
+    /// whoever has made a plain task and has both references: if it has been shown to others it cannot.
     #[inline]
     pub(crate) fn go_by_mark<'a>(&self, tethers: &'a Tethers) -> Option<&'a Arc<Tether>> {
-        if needs_drop::<B>() || !memory::has_marks(Layout::new::<Cell<T, B>>()) {
+        let is_shown = !self.header().count.is_two();
+        if needs_drop::<B>() || is_shown || !memory::has_marks(Layout::new::<Cell<T, B>>()) {
             return None;
         }
         // SAFETY: it is in memory of that kind, and there.

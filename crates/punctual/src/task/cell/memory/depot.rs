@@ -17,7 +17,7 @@ pub(super) trait Chunk: Copy + PartialEq {
     /// Where it is in the list of the depot, whose lock guards that.
     fn place(self) -> Option<usize>;
     fn set_place(self, place: Option<usize>);
-    /// There is no task in it. For whoever has all of it.
+    /// There is no task in it. For whoever has all of its blocks.
     fn vacate(self);
     /// Frees it. For whoever has all of it.
     fn free(self);

@@ -114,7 +114,8 @@ impl Chunk for Model {
     }
 
     fn vacate(self) {
-        self.memory();
+        // Whoever has a block uses it.
+        (0..SIZES.all as u16).for_each(|at| self.scribble(at));
     }
 
     fn free(self) {

@@ -86,6 +86,9 @@ impl<C: Chunk> Shelf<C> {
         }
         *self = Self { chunk: Some(chunk), rest, ..Self::EMPTY };
         let taken = rest.iter().map(|blocks| blocks.count_ones() as i16).sum::<i16>();
+        if taken == chunk.sizes().all {
+            chunk.vacate();
+        }
         // Some of them may not have been counted yet.
         update(chunk, |was| Word { count: was.count - taken, ..was });
     }
