@@ -24,9 +24,9 @@ use crate::timeout;
 use crate::unrun::UnrunTask;
 use crate::when::When;
 
-/// A task that is due so much later goes by its mark, if it can ([`Owner::go_by_mark`]): it is as likely to be cancelled as to run,
+/// A task that is due so many nanoseconds later goes by its mark, if it can ([`Owner::go_by_mark`]): it is as likely to be cancelled as to run,
 /// and what it takes longer if it runs is nothing beside that time.
-const FAR: Duration = Duration::from_secs(1);
+const FAR: u64 = 1_000_000_000;
 
 impl Scheduler {
     /// Runs `task` as soon as a worker is free.
@@ -321,8 +321,9 @@ impl Scheduler {
             return Err(Rejected::new(body, RejectReason::NeverDue));
         };
         // Before anybody else sees it.
-        let is_far = !is_special && pool.decorator.is_none() && deadline.since(now) >= FAR;
-        let mut by_mark = if is_far { cell.go_by_mark(self.tethers()) } else { None };
+        let may_go_by_mark = Owner::<T, B>::HAS_MARK && !is_special && pool.decorator.is_none();
+        let is_far = deadline.as_nanos().saturating_sub(now.as_nanos()) >= FAR;
+        let mut by_mark = if may_go_by_mark && is_far { cell.go_by_mark(self.tethers()) } else { None };
         let mut offer = Offer { deadline, now, id: None };
         if let Some(decorator) = &pool.decorator {
             let id = pool.core.lock().next_id();
@@ -347,7 +348,7 @@ impl Scheduler {
             self.look_after(&*cell);
         }
         Ok(TaskHandle::new(match by_mark {
-            Some(tether) => cell.into_grip_by_mark(tether),
+            Some(marked) => cell.into_grip_by_mark(&marked),
             None => cell.into_grip(self.tether()),
         }))
     }

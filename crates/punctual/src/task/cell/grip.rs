@@ -158,19 +158,23 @@ where
     T: Send + 'static,
     B: Body<T> + 'static,
 {
-    /// From now on the task goes by its mark, if it can: then its grip is to hold the pool by the tether that comes back. For
-    /// whoever has made a plain task and has both references: if it has been shown to others it cannot.
+    /// Whether such tasks can go by their marks.
+    pub(crate) const HAS_MARK: bool = !needs_drop::<B>() && memory::has_marks(Layout::new::<Cell<T, B>>());
+
+    /// From now on the task goes by its mark, if it can. For whoever has made a plain task and has both references: if it has been
+    /// shown to others it cannot.
     #[inline]
-    pub(crate) fn go_by_mark<'a>(&self, tethers: &'a Tethers) -> Option<&'a Arc<Tether>> {
+    pub(crate) fn go_by_mark<'a>(&self, tethers: &'a Tethers) -> Option<Marked<'a>> {
         let is_shown = !self.header().count.is_two();
-        if needs_drop::<B>() || is_shown || !memory::has_marks(Layout::new::<Cell<T, B>>()) {
+        if !Self::HAS_MARK || is_shown {
             return None;
         }
         // SAFETY: it is in memory of that kind, and there.
         let (apart, mark) = unsafe { Apart::of(self.header(), Base::default()) };
         let tether = apart.owner_among(tethers)?;
-        self.header().go_by_mark(mark.as_base());
-        Some(tether)
+        let base = mark.as_base();
+        self.header().go_by_mark(base);
+        Some(Marked { tether, base })
     }
 
     /// The same reference, without the type of the body, and with one to what keeps the pool there.
@@ -182,12 +186,26 @@ where
         Grip(ManuallyDrop::new(self.into_typed()).address(), PhantomData)
     }
 
-    /// The same of a task that [goes by its mark](Self::go_by_mark), with the tether that came of that.
+    /// The same of a task that [goes by its mark](Self::go_by_mark).
     #[inline]
-    pub(crate) fn into_grip_by_mark(self, tether: &Arc<Tether>) -> Grip<T> {
-        let tag = self.header().base().bits() << BASE_SHIFT | BY_MARK;
-        let Grip(task, _) = *ManuallyDrop::new(self.into_grip(tether));
+    pub(crate) fn into_grip_by_mark(self, marked: &Marked<'_>) -> Grip<T> {
+        let tag = marked.base.bits() << BASE_SHIFT | BY_MARK;
+        let Grip(task, _) = *ManuallyDrop::new(self.into_grip(marked.tether));
         Grip(task.map_addr(|address| address | tag), PhantomData)
+    }
+}
+
+/// What the grip of a task is made with that goes by its mark.
+pub(crate) struct Marked<'a> {
+    /// By which it is to hold the pool.
+    tether: &'a Arc<Tether>,
+    base: Base,
+}
+
+#[cfg(all(test, punctual_loom))]
+impl Marked<'_> {
+    pub(super) fn tether(&self) -> &Arc<Tether> {
+        self.tether
     }
 }
 

@@ -26,8 +26,9 @@ struct Parts {
 fn task() -> Parts {
     let executor = pool(&ManualClock::new(), 0).build().unwrap();
     let (owner, queued) = allocate_plain::<_, Once<fn() -> u32>>(Once(|| 7));
-    let tether = Arc::clone(owner.go_by_mark(executor.tethers()).expect("it has nothing to be dropped"));
-    Parts { grip: owner.into_grip_by_mark(&tether), queued, tether }
+    let marked = owner.go_by_mark(executor.tethers()).expect("it has nothing to be dropped");
+    let tether = Arc::clone(marked.tether());
+    Parts { grip: owner.into_grip_by_mark(&marked), queued, tether }
 }
 
 /// Says whether it ran.
