@@ -43,7 +43,7 @@ struct Growth {
 const GROWTHS: &[Growth] = &[
     Growth { name: "insert-by-size", id: "W1", workload: "insert", key: "n", others: &["producers", "order"],
         title: "Schedule a task (W1)", across: "tasks that are scheduled" },
-    Growth { name: "timeout-by-size", id: "W2", workload: "timeout", key: "pending", others: &["producers"],
+    Growth { name: "timeout-by-size", id: "W2", workload: "timeout", key: "pending", others: &["producers", "held"],
         title: "Schedule a timeout and cancel another (W2)", across: "tasks that are pending" },
     Growth { name: "insert-by-producers", id: "W10", workload: "insert", key: "producers", others: &[],
         title: "Schedule a task from several threads (W10)", across: "threads that schedule" },
