@@ -1,13 +1,13 @@
 //! `cargo xtask sanitize`: the stress tests under the address and the thread sanitizer.
 //!
-//! Tasks are allocated one by one here (`punctual_plain_memory`), so that a use after the end of one is seen.
-//!
 //! Both need a nightly toolchain and x86-64 Linux; each builds in a target directory of its own.
 //!
 //! # What each can see
-//! *Address* (with leaks): works with the standard library as it is shipped.
+//! *Address* (with leaks): works with the standard library as it is shipped. Tasks are allocated one by one
+//! (`punctual_plain_memory`), so that a use after the end of one is seen.
 //!
-//! *Thread*: only with a standard library built with the sanitizer, hence only with the component `rust-src`.
+//! *Thread*: tasks are in chunks, as in earnest: who may use which part of one is among what is looked at. Only with a
+//! standard library built with the sanitizer, hence only with the component `rust-src`.
 //! The shipped one is not instrumented: the slow path of `Mutex`, `Condvar`, `park` and the join of a thread
 //! are compiled into it, so their happens-before edges are not seen, and every hand-over that took a slow path
 //! is reported as a race *in the code that used the lock*. The compiler refuses the mixture for that reason
@@ -39,23 +39,23 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 fn address(workspace: &Workspace) -> Outcome {
     match nightly_sysroot(workspace) {
-        Ok(_) => run(workspace, "address", &[]),
+        Ok(_) => run(workspace, "address", &[], "--cfg punctual_plain_memory"),
         Err(why) => Outcome::Skipped(why),
     }
 }
 
 fn thread(workspace: &Workspace) -> Outcome {
     match nightly_sysroot(workspace).and_then(|sysroot| can_build_std(workspace, &sysroot)) {
-        Ok(()) => run(workspace, "thread", &["-Zbuild-std"]),
+        Ok(()) => run(workspace, "thread", &["-Zbuild-std"], ""),
         Err(why) => Outcome::Skipped(why),
     }
 }
 
-fn run(workspace: &Workspace, sanitizer: &str, more: &[&str]) -> Outcome {
+fn run(workspace: &Workspace, sanitizer: &str, more: &[&str], flags: &str) -> Outcome {
     let args = ["test", "-p", "punctual", "--test", "stress", "--target", TARGET];
     workspace
         .of_toolchain(TOOLCHAIN, "cargo", &[&args, more].concat())
-        .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer} --cfg punctual_plain_memory"))
+        .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer} {flags}"))
         .env("CARGO_TARGET_DIR", workspace.target.join(format!("sanitize-{sanitizer}")))
         .run()
 }
