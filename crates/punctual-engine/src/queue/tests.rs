@@ -241,6 +241,61 @@ fn a_sifting_comes_to_its_end_whatever_is_cancelled_meanwhile() {
     assert!(longest < queue.slab.breadth() / 4 / 6, "one was looked through for {longest} rounds");
 }
 
+/// All who have joined the line are cancelled before the others are looked through, while some of them have been called: what
+/// comes then is in its place before and behind these.
+#[test]
+fn a_line_that_is_disbanded_while_others_are_to_join_leaves_its_floor() {
+    let mut random = fastrand::Rng::with_seed(62);
+    let mut seen = 0;
+    while seen < 20 {
+        let (mut queue, mut entries) = (TimerQueue::new(), Vec::new());
+        for number in 0..random.u64(2_000..4_000) {
+            let deadline = random.u64(..1_000_000_000);
+            entries.push((deadline, queue.insert(Tick::from_nanos(deadline), number, deadline)));
+        }
+        while queue.near() > 8 && queue.pop().is_some() {}
+        while queue.far.sift.stage != Stage::Sorting && queue.tend_ahead() {}
+        entries.retain(|&(_, key)| queue.contains(key));
+        entries.sort_unstable_by_key(|entry| entry.0);
+        // So that the living are picked out.
+        for _ in 0..12 {
+            let (_, key) = entries.remove(random.usize(20..100));
+            queue.cancel(key);
+        }
+        while !(queue.far.sift.stage == Stage::Lining && queue.line.live >= 12) && queue.tend_ahead() {}
+        let near = queue.line.floor.min(queue.far.sift.floor);
+        while queue.front.first().is_none_or(|stamp| stamp.order() <= near) {
+            assert_eq!(queue.pop().map(|fired| fired.value), Some(entries.remove(0).0));
+        }
+        if queue.far.sift.stage != Stage::Lining || queue.line.live == 0 {
+            continue;
+        }
+        seen += 1;
+        let is_in_line =
+            |queue: &TimerQueue<u64>, deadline: u64| queue.line.has(Coarse::of(Tick::from_nanos(deadline)));
+        let called = queue.front.len();
+        let end = entries.partition_point(|&(deadline, _)| is_in_line(&queue, deadline));
+        let until = queue.far.sift.until;
+        let found = entries.partition_point(|&(deadline, _)| Coarse::of(Tick::from_nanos(deadline)) <= until);
+        let others: Vec<_> = entries.drain(end..found).map(|entry| entry.1).collect();
+        assert_eq!(queue.cancel_each(&others, drop), others.len());
+        while queue.line.live > 0 && queue.far.sift.stage == Stage::Lining {
+            let (_, key) = entries.remove(called);
+            assert!(queue.cancel(key).is_some());
+            queue.verify();
+        }
+        assert!(queue.line.live == 0 && queue.far.sift.stage == Stage::Lining && queue.front.len() == called);
+        let last = entries[called - 1].0;
+        let mut deadlines: Vec<u64> = entries.iter().map(|entry| entry.0).collect();
+        for (number, deadline) in [last - 1, last, last + 1, last + 2].into_iter().enumerate() {
+            queue.insert(Tick::from_nanos(deadline), 10_000 + number as u64, deadline);
+            deadlines.push(deadline);
+            queue.verify();
+        }
+        gives(queue, deadlines);
+    }
+}
+
 /// Crowds at a few instants, far from each other, do not stand in line, and come out in order all the same.
 #[test]
 fn crowds_go_to_the_leaves() {
