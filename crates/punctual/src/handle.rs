@@ -59,6 +59,11 @@ impl<T> TaskHandle<T> {
         self.task.as_task()
     }
 
+    #[cfg(all(test, not(punctual_loom)))]
+    pub(crate) fn goes_by_mark(&self) -> bool {
+        self.task.by_mark().is_some()
+    }
+
     pub(crate) fn typed(&self) -> TypedRef<T> {
         self.task.share()
     }
@@ -474,10 +479,6 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn goes_by_mark(handle: &TaskHandle<()>) -> bool {
-        handle.task.by_mark().is_some()
-    }
-
     /// Who does so behaves like all others, so it cannot be seen from outside.
     #[test]
     fn what_is_far_and_has_nothing_to_be_dropped_goes_by_its_mark_and_nothing_else_does() {
@@ -491,16 +492,16 @@ mod tests {
             executor.schedule_at_fixed_rate(HOUR, HOUR, || ()).unwrap(),
             executor.task(|| ()).name("named").after(HOUR).start().unwrap(),
         ];
-        assert!(!others.iter().any(goes_by_mark));
+        assert!(!others.iter().any(TaskHandle::goes_by_mark));
         let decorated = pool(Executor::builder().decorator(|_: TaskInfo<'_>| None));
-        assert!(!goes_by_mark(&decorated.schedule(HOUR, || ()).unwrap()));
+        assert!(!decorated.schedule(HOUR, || ()).unwrap().goes_by_mark());
         let full = pool(Executor::builder().capacity(1).rejection(Rejection::custom(|_, _, _| ())));
         let _first = full.schedule(HOUR, || ()).unwrap();
-        assert!(!goes_by_mark(&full.schedule(HOUR, || ()).unwrap()), "it was refused");
+        assert!(!full.schedule(HOUR, || ()).unwrap().goes_by_mark(), "it was refused");
         // Some chunks that this thread finds may have tasks of other pools.
         let handles: Vec<_> = (0..2_000).map(|_| executor.schedule(HOUR, || ()).unwrap()).collect();
-        let by_mark: Vec<_> = handles.iter().filter(|handle| goes_by_mark(handle)).collect();
+        let by_mark: Vec<_> = handles.iter().filter(|handle| handle.goes_by_mark()).collect();
         assert!(by_mark.len() > 1_000, "{} of them do", by_mark.len());
-        assert!(!by_mark.iter().any(|handle| goes_by_mark(&handle.another())), "one handle alone");
+        assert!(!by_mark.iter().any(|handle| handle.another().goes_by_mark()), "one handle alone");
     }
 }

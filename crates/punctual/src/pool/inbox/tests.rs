@@ -63,16 +63,28 @@ fn what_is_cancelled_by_its_mark_in_other_lanes_is_gone() {
     for each in [1, BATCH / 2, ROOM] {
         let clock = ManualClock::new();
         let (pool, first) = watched(&clock);
-        let handles: Vec<_> = (0..LANES)
-            .flat_map(|lane| {
-                let schedule = |_| pool.schedule(2 * HOUR, || panic!("it was cancelled")).unwrap();
-                in_lane(lane, || (0..each).map(schedule).collect::<Vec<TaskHandle<()>>>())
+        let schedule = |_| pool.schedule(2 * HOUR, || panic!("it was cancelled")).unwrap();
+        let mut others = Vec::new();
+        let handles: Vec<Vec<TaskHandle<()>>> = (0..LANES)
+            .map(|lane| {
+                in_lane(lane, || {
+                    loop {
+                        let handles: Vec<_> = (0..each).map(schedule).collect();
+                        if handles.iter().all(TaskHandle::goes_by_mark) {
+                            return handles;
+                        }
+                        // They are where there are tasks of other pools. With them out of the way, and out of the lane, others will not be.
+                        others.extend(handles);
+                        drop(pool.pool().core.lock());
+                    }
+                })
             })
             .collect();
-        in_lane(LANES - 1, || assert!(handles.iter().all(TaskHandle::cancel)));
-        assert_eq!(counts(&pool), (1, (LANES * each) as u64));
+        in_lane(LANES - 1, || assert!(handles.iter().flatten().all(TaskHandle::cancel)));
+        assert_eq!(counts(&pool), (1 + others.len(), (LANES * each) as u64));
+        assert!(others.iter().all(TaskHandle::cancel));
         clock.advance(3 * HOUR);
-        assert!(first.state() == TaskState::Succeeded && !handles.iter().any(TaskHandle::cancel));
+        assert!(first.state() == TaskState::Succeeded && !handles.iter().flatten().any(TaskHandle::cancel));
         assert_eq!((pool.stats().completed, pool.stats().queued), (1, 0));
         pool.close().unwrap();
     }
