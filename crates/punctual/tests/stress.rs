@@ -360,8 +360,11 @@ fn of_all_that_cancel_a_far_task_one_comes_first_and_what_is_cancelled_does_not_
         let schedule = |random: &mut Rng| {
             pool.schedule(seconds(random), || _ = RUN.fetch_add(1, Ordering::Relaxed)).unwrap()
         };
-        let mut random = Rng::with_seed(SEED + round);
-        let handles: Vec<_> = (0..TASKS).map(|_| schedule(&mut random)).collect();
+        // In a thread of its own: where tasks of other pools have been none goes by its mark.
+        let handles: Vec<_> = thread::scope(|scope| {
+            let mut random = Rng::with_seed(SEED + round);
+            scope.spawn(move || (0..TASKS).map(|_| schedule(&mut random)).collect()).join().unwrap()
+        });
         let cancelled = AtomicUsize::new(0);
         let cancel = |handle: &TaskHandle<()>| {
             cancelled.fetch_add(usize::from(handle.cancel()), Ordering::Relaxed);
