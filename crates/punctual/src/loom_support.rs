@@ -10,6 +10,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -44,6 +45,22 @@ impl Drops {
 
 impl Drop for Counted {
     fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Counts its wake-ups.
+#[derive(Default)]
+pub(crate) struct Bell(AtomicUsize);
+
+impl Bell {
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -1,8 +1,7 @@
 //! Models of tasks that go by their marks: whoever comes together, one decides, all see the same, and nothing is left.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 use loom::thread;
 use punctual_engine::Tick;
@@ -10,7 +9,7 @@ use punctual_engine::Tick;
 use super::{EndedEarly, Gone, Grip, Once, Task, TaskRef, TaskState, TypedRef, allocate_plain};
 use crate::clock::ManualClock;
 use crate::error::TaskError;
-use crate::loom_support::{explore, pool};
+use crate::loom_support::{Bell, explore, pool};
 use crate::pool::Tether;
 use crate::task::perform::Run;
 use crate::task::{Ended, Turn};
@@ -134,16 +133,6 @@ fn of_two_cancels_one_by_the_mark_one_comes_first() {
     });
 }
 
-/// Counts its wake-ups.
-#[derive(Default)]
-struct Bell(AtomicUsize);
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
 #[test]
 fn a_listener_beside_a_cancel_by_mark_is_refused_or_woken() {
     explore(4, || {
@@ -156,7 +145,7 @@ fn a_listener_beside_a_cancel_by_mark_is_refused_or_woken() {
         let cancelled = cancel(&grip);
         assert!(cancelled.is_some());
         let open = listener.join().unwrap();
-        assert_eq!(bell.0.load(Ordering::SeqCst), usize::from(open));
+        assert_eq!(bell.get(), usize::from(open));
         drop(grip);
         see_to(cancelled, queued);
         assert_eq!(Arc::strong_count(&bell), 1);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 use loom::thread;
 use punctual_engine::{TaskKey, Tick};
@@ -10,7 +10,7 @@ use punctual_engine::{TaskKey, Tick};
 use super::{EndedEarly, Once, Task, TaskState, TypedRef, allocate_plain};
 use crate::clock::{Clock, ManualClock};
 use crate::error::{TaskError, WaitError};
-use crate::loom_support::{Counted, Drops, STEP, explore};
+use crate::loom_support::{Bell, Counted, Drops, STEP, explore};
 use crate::park::Parker;
 use crate::task::{Ended, Run};
 use crate::task::{Turn, Verdict, wait_for};
@@ -94,16 +94,6 @@ fn of_a_run_a_cancel_and_a_completion_by_hand_one_wins() {
     });
 }
 
-/// Counts its wake-ups.
-#[derive(Default)]
-struct Bell(AtomicUsize);
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
 #[test]
 fn a_future_is_woken_through_the_waker_it_was_polled_with_last() {
     explore(3, || {
@@ -141,7 +131,7 @@ fn a_listener_is_refused_or_woken_once() {
         let bell = Arc::new(Bell::default());
         let open = cell.listen(&Waker::from(Arc::clone(&bell)));
         runner.join().unwrap();
-        assert_eq!(bell.0.load(Ordering::SeqCst), usize::from(open));
+        assert_eq!(bell.get(), usize::from(open));
         assert_eq!(Arc::strong_count(&bell), 1);
     });
 }
@@ -263,7 +253,7 @@ fn the_key_is_found_while_somebody_comes_to_wait() {
         reader.join().unwrap();
         assert_eq!(cell.header().key(), keys[1], "the key was lost on the way to the extra");
         assert!(cancel(cell.as_task()));
-        assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+        assert_eq!(bell.get(), 1);
     });
 }
 
