@@ -30,6 +30,10 @@
 //!    that is only looked at. Whoever has the one and last reference needs no lock.
 //! 2. An `Extra` lives as long as its header.
 
+mod guard;
+#[cfg(all(test, punctual_loom))]
+mod loom_lock;
+
 use std::alloc::Layout;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -39,7 +43,7 @@ use punctual_engine::{RunTimes, Schedule, TaskKey, Tick};
 use super::Task;
 use super::apart::{Apart, Base, Mark, Standing};
 use super::count::Count;
-use super::extra::{Extra, Links, Special, Traits, UNKNOWN, is_number, number, seat};
+use super::extra::{Extra, Special, Traits, UNKNOWN, is_number, number, seat};
 use crate::future::Wakes;
 use crate::policy::Priority;
 use crate::pool::Tether;
@@ -48,6 +52,7 @@ use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::task::perform::{Ended, Run};
 use crate::task::{TaskId, TaskState, Turn};
+pub(super) use guard::Guard;
 
 #[repr(C)]
 pub(crate) struct Header {
@@ -652,156 +657,5 @@ impl Drop for Header {
             // SAFETY: it came from `Extra::make`, and by 2 nobody can look at it any more.
             drop(unsafe { Box::from_raw(ptr::with_exposed_provenance_mut::<Extra>(seat as usize)) });
         }
-    }
-}
-
-/// The lock of one task, held.
-pub(super) struct Guard<'a> {
-    header: &'a Header,
-    /// As it will be when the lock is given up.
-    word: u32,
-    #[cfg(punctual_loom)]
-    _gate: loom::sync::MutexGuard<'a, ()>,
-}
-
-impl Guard<'_> {
-    pub(super) fn phase(&self) -> Phase {
-        Phase::of(self.word)
-    }
-
-    pub(super) fn set_phase(&mut self, phase: Phase) {
-        self.word = self.word & !PHASE | (phase as u32) << PHASE_SHIFT;
-    }
-
-    /// Whether the task has nothing but its payload: nobody waits, nothing clings to it, nothing sets it apart.
-    #[inline]
-    pub(super) fn is_bare(&self) -> bool {
-        // Relaxed: written under the lock.
-        is_number(self.header.seat.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn count_run(&mut self) {
-        match self.header.special() {
-            // Another poll of the run that is counted already.
-            Some(_) if self.header.is_under_way() => {}
-            Some(special) => {
-                special.runs.store(special.runs.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            }
-            None => self.word |= STARTED,
-        }
-    }
-
-    /// Whoever has to do with the task, if anybody has had.
-    pub(super) fn links<R>(&mut self, look: impl FnOnce(&mut Links) -> R) -> Option<R> {
-        let extra = self.header.extra()?;
-        // SAFETY: by 1 the links are the lock's, which is held and borrowed mutably.
-        Some(extra.links.with_mut(|links| look(unsafe { &mut *links })))
-    }
-
-    /// As [`links`](Self::links), for somebody who comes to have to do with it.
-    pub(super) fn links_of_own<R>(&mut self, look: impl FnOnce(&mut Links) -> R) -> R {
-        self.extra_of_own();
-        self.links(look).expect("it has just been made")
-    }
-
-    /// The extra, made now if there was none.
-    fn extra_of_own(&mut self) -> &Extra {
-        let mut was = self.header.seat.load(Ordering::Acquire);
-        if is_number(was) {
-            let new = Extra::make(None, number(was));
-            // Release: whoever follows it finds the extra finished. By the lock nobody else makes one meanwhile.
-            while let Err(now) =
-                self.header.seat.compare_exchange(was, new, Ordering::Release, Ordering::Acquire)
-            {
-                // It was given another number while the extra was made.
-                self.header.extra_in(new).expect("an address").queued.store(number(now), Ordering::Relaxed);
-                was = now;
-            }
-        }
-        self.header.extra().expect("it has just been made")
-    }
-}
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        self.header.unlock_word(self.word);
-    }
-}
-
-#[cfg(all(test, punctual_loom))]
-mod loom_lock {
-    use std::ptr::NonNull;
-    use std::sync::Arc;
-
-    use loom::cell::UnsafeCell;
-    use loom::thread;
-
-    use punctual_engine::Tick;
-
-    use super::{Header, Kind, Traits};
-    use crate::loom_support::explore;
-    use crate::task::{TaskId, Turn};
-
-    static NOBODY: Kind = Kind {
-        erase: |_: NonNull<Header>| unreachable!("there is no task"),
-        typify: || unreachable!("there is no task"),
-        perform: |_, _| unreachable!("there is no task"),
-        free: |_| unreachable!("there is no task"),
-        needs_drop: false,
-        layout: super::Layout::new::<Header>(),
-    };
-
-    struct Shared {
-        header: Header,
-        guarded: UnsafeCell<u32>,
-    }
-
-    fn add(shared: &Shared) {
-        // Past the gate: the bit alone.
-        let word = shared.header.lock_word();
-        // SAFETY: it is what the lock guards, and loom tells of a race.
-        shared.guarded.with_mut(|guarded| unsafe { *guarded += 1 });
-        shared.header.unlock_word(word);
-    }
-
-    /// One thread comes to have to do with the task while another gives it a place: both are there in the end. A task that
-    /// was refused has two references, one of which may be with that other thread.
-    #[test]
-    fn a_number_is_never_written_over_an_extra() {
-        explore(4, || {
-            let place = Turn { deadline: Tick::from_nanos(5), id: TaskId(7) };
-            let set: [(u32, fn(&Header, Turn)); 2] = [(3, Header::set_place), (2, Header::set_refused_place)];
-            for (references, set) in set {
-                extra_beside(references, |header| set(header, place), place);
-            }
-        });
-    }
-
-    fn extra_beside(references: u32, set: impl FnOnce(&Header), place: Turn) {
-        let header = Arc::new(Header::new(Traits::default(), references, &NOBODY));
-        let other = {
-            let header = Arc::clone(&header);
-            thread::spawn(move || header.lock().links_of_own(|_| ()))
-        };
-        set(&header);
-        other.join().unwrap();
-        assert!(header.extra().is_some() && header.plain_key().is_none());
-        assert_eq!(header.place(), place);
-    }
-
-    #[test]
-    fn the_bit_lets_one_in_at_a_time() {
-        explore(3, || {
-            let header = Header::new(Traits::default(), 1, &NOBODY);
-            let shared = Arc::new(Shared { header, guarded: UnsafeCell::new(0) });
-            let other = {
-                let shared = Arc::clone(&shared);
-                thread::spawn(move || add(&shared))
-            };
-            add(&shared);
-            other.join().unwrap();
-            // SAFETY: the other thread is gone.
-            shared.guarded.with(|guarded| assert_eq!(unsafe { *guarded }, 2));
-        });
     }
 }
