@@ -17,8 +17,8 @@
 //!
 //! # Invariants
 //! While sifting, sorting and lining, besides those of [`far`](super::far) and [`line`](super::line):
-//! 1. The front has nothing above the *floor*: that of the line, or else the limit of before, or what has been looked through since. When nothing is left below it, the
-//!    sifting has to *catch up*: it is brought to its end at once.
+//! 1. The front has nothing above the *floor*: that of the line, or else the limit of before, or what has been looked
+//!    through since. When nothing is left below it, the sifting has to *catch up*: it is brought to its end at once.
 //! 2. Slots before `at`, and from `end` on, have nothing far that is not above the new limit, but for what was found. (What comes while
 //!    sifting is far only if it is above that, so it does not matter which slot it gets.)
 //! 3. `found` is how many of those that were found are still far.

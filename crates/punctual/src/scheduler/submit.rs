@@ -24,8 +24,8 @@ use crate::timeout;
 use crate::unrun::UnrunTask;
 use crate::when::When;
 
-/// A task that is due so many nanoseconds later goes by its mark, if it can ([`Owner::go_by_mark`]): it is as likely to be cancelled as to run,
-/// and what it takes longer if it runs is nothing beside that time.
+/// A task that is due so many nanoseconds later goes by its mark, if it can ([`Owner::go_by_mark`]): it is as likely to be
+/// cancelled as to run, and what it takes longer if it runs is nothing beside that time.
 const FAR: u64 = 1_000_000_000;
 
 impl Scheduler {

@@ -235,7 +235,8 @@ impl ByMark<'_> {
     }
 }
 
-/// A task that was cancelled by its mark, and does not know yet. It is told when this is settled or dropped; it has nothing of a user's.
+/// A task that was cancelled by its mark, and does not know yet. It is told when this is settled or dropped; it has nothing of a
+/// user's.
 pub(crate) struct Gone(NonNull<Header>);
 
 // SAFETY: as for `TaskRef`.
@@ -276,9 +277,9 @@ impl Gone {
         if self.mark().standing() == Standing::LetGo && header.count.is_two() && header.goes_by_mark() {
             let layout = header.kind().layout;
             let (gone, _) = (ManuallyDrop::new(self), ManuallyDrop::new(queued));
-            // SAFETY: by 2 of `apart` one reference was left to this, and the other is the caller's: nobody else has the task. It was made
-            // with that layout, and nothing in it is to be dropped: not the body, by `go_by_mark`, and for all else somebody would
-            // have taken the lock.
+            // SAFETY: by 2 of `apart` one reference was left to this, and the other is the caller's: nobody else has the task. It
+            // was made with that layout, and nothing in it is to be dropped: not the body, by `go_by_mark`, and for all else
+            // somebody would have taken the lock.
             unsafe { memory::release(gone.0.cast(), layout) };
         }
     }

@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use loom::thread;
-use punctual_engine::Tick;
 
+use super::loom_cell::ALONE;
 use super::{EndedEarly, Gone, Grip, Once, Task, TaskRef, TaskState, TypedRef, allocate_plain};
 use crate::clock::ManualClock;
 use crate::error::TaskError;
 use crate::loom_support::{Bell, explore, pool};
 use crate::pool::Tether;
-use crate::task::perform::Run;
-use crate::task::{Ended, Turn};
+use crate::task::Ended;
 
 /// A task as its handle and the queue have it, and what the handle holds besides.
 struct Parts {
@@ -32,16 +31,7 @@ fn task() -> Parts {
 
 /// Says whether it ran.
 fn perform(task: &TaskRef) -> bool {
-    let run = Run {
-        observer: None,
-        reporter: None,
-        turn: Turn::NONE,
-        started: Tick::ZERO,
-        again: false,
-        count: &|| (),
-        judge: None,
-    };
-    !matches!(task.perform(&run), Ended::Skipped)
+    !matches!(task.perform(&ALONE), Ended::Skipped)
 }
 
 /// What is left of a cancel that came first.
