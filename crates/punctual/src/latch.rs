@@ -110,10 +110,10 @@ mod imp {
             let mut backoff = Backoff::new();
             loop {
                 backoff.wait();
-                if self.bit.is_free()
-                    && let Some(guard) = self.try_lock()
-                {
-                    return guard;
+                if self.bit.is_free() {
+                    if let Some(guard) = self.try_lock() {
+                        return guard;
+                    }
                 }
             }
         }

@@ -25,7 +25,7 @@ impl Tether {
     pub(crate) fn new(pool: Arc<Pool>) -> Arc<Self> {
         let tether = Arc::new(Self(pool));
         // For `task/cell/apart.rs`.
-        Arc::as_ptr(&tether).expose_provenance();
+        let _ = Arc::as_ptr(&tether).expose_provenance();
         tether
     }
 }
