@@ -32,11 +32,13 @@ pub(super) struct Attempt {
     /// `None` once it has been reported.
     job: Option<Arc<JobRecord>>,
     signal: Arc<Signal>,
+    /// Whether the handler has been called.
+    has_begun: bool,
 }
 
 impl Attempt {
     pub(super) fn new(node: Arc<Node>, job: Arc<JobRecord>, signal: Arc<Signal>) -> Self {
-        Self { node, job: Some(job), signal }
+        Self { node, job: Some(job), signal, has_begun: false }
     }
 
     pub(super) fn node(&self) -> &Arc<Node> {
@@ -62,7 +64,7 @@ impl Attempt {
         self.call();
     }
 
-    fn call(self) {
+    fn call(mut self) {
         let node = Arc::clone(&self.node);
         let job = Arc::clone(self.job());
         let Some((run, options)) = node.handler(&job.kind) else { return };
@@ -73,6 +75,7 @@ impl Attempt {
         let payload = context.job().payload.as_deref().unwrap_or_default();
         match run {
             Run::Sync(run) => {
+                self.has_begun = true;
                 let answer = catch_unwind(AssertUnwindSafe(|| run(payload, &context)));
                 drop(limit);
                 let answer = answer
@@ -83,6 +86,7 @@ impl Attempt {
                 if !node.take_off(id, fence) {
                     return; // by 1
                 }
+                self.has_begun = true;
                 let future = flight::make(|| run(payload, context.clone()));
                 let flight = Flight::new(future, self, context, backoff, (late, began), limit);
                 node.fly(id, fence, flight, options.cooperative);
@@ -116,8 +120,17 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        let cancelled = self.signal.raised() == Some(Stop::Cancelled);
-        self.report(if cancelled { Verdict::Cancelled } else { Verdict::Release }, Vec::new(), None);
+        let Some(job) = &self.job else { return };
+        let verdict = match job.limits.on_lost {
+            _ if self.signal.raised() == Some(Stop::Cancelled) => Verdict::Cancelled,
+            // By 3, should anything go wrong between the call and the report.
+            OnLost::Fail if self.has_begun => {
+                let error = "what became of it was lost".to_owned();
+                Verdict::Retry { after: Duration::ZERO, error }
+            }
+            _ => Verdict::Release,
+        };
+        self.report(verdict, Vec::new(), None);
     }
 }
 
@@ -130,18 +143,31 @@ fn judge(result: Answer, stop: Option<Stop>, backoff: Backoff, job: &JobRecord) 
         Ok(Outcome::Snooze(after)) => return Verdict::Snooze { after },
         Err(error) => error,
     };
-    let retry = |after| Verdict::Retry { after, error: shorten(error.to_string()) };
-    match (stop, error.then()) {
-        (Some(Stop::Cancelled), _) => Verdict::Cancelled,
-        (_, Then::Give) => Verdict::Fail { error: shorten(error.to_string()) },
-        (_, Then::After(after)) => retry(after),
+    let then = error.then();
+    let error = shorten(text(error));
+    let after = match (stop, then) {
+        (Some(Stop::Cancelled), _) => return Verdict::Cancelled,
+        (_, Then::Give) => return Verdict::Fail { error },
+        (_, Then::After(after)) => after,
         (Some(Stop::Shutdown | Stop::LeaseLost), Then::Backoff) => match job.limits.on_lost {
-            OnLost::Rerun => Verdict::Release,
+            OnLost::Rerun => return Verdict::Release,
             // By 3.
-            OnLost::Fail => retry(Duration::ZERO),
+            OnLost::Fail => Duration::ZERO,
         },
-        (_, Then::Backoff) => retry(backoff.wait(job.attempt)),
+        (_, Then::Backoff) => backoff.wait(job.attempt),
+    };
+    Verdict::Retry { after, error }
+}
+
+/// What an error says. Its text and its destructor are the user's: a panic of the first is told in its place, and one of
+/// the second is contained.
+fn text(error: JobError) -> String {
+    let said = catch_unwind(AssertUnwindSafe(|| error.to_string()));
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(move || drop(error))) {
+        // What it said before counts.
+        let _ = message(panic);
     }
+    said.unwrap_or_else(|panic| format!("an error whose text panicked: {}", message(panic)))
 }
 
 fn shorten(message: String) -> String {

@@ -14,7 +14,7 @@ use punctual_durable::{
     Store,
 };
 
-use crate::bench::{Bench, HOUR, Mail, SECOND, mail};
+use crate::bench::{Bench, HOUR, Mail, SECOND, Unruly, mail, unruly};
 
 /// Tells when it is dropped.
 struct Guard(Sender<&'static str>);
@@ -93,6 +93,25 @@ fn one_that_takes_too_long_is_dropped_where_it_waits_and_tried_again() {
     let said: Vec<_> = jobs.failures(id).unwrap().into_iter().map(|failure| failure.message).collect();
     assert_eq!(said, ["the job took longer than its timeout"; 2]);
     bench.end(jobs);
+}
+
+#[test]
+fn errors_that_panic_themselves_are_failures_like_others() {
+    for ((no_text, no_end), said) in unruly() {
+        let bench = Bench::new();
+        let (sender, calls) = channel();
+        let handler = move |_: Mail, _: JobContext| {
+            sender.send(()).unwrap();
+            async move { Err(Unruly { no_text, no_end }.into()) }
+        };
+        let once = KindOptions::new().at_most_once();
+        let jobs = bench.jobs().handle_async_with("mail", once, handler).start().unwrap();
+        let id = jobs.enqueue(mail("a")).send().unwrap().id();
+        bench.clock.advance(HOUR);
+        assert_eq!((bench.state(id), calls.try_iter().count()), (JobState::Dead, 1));
+        assert_eq!(jobs.failures(id).unwrap()[0].message, said);
+        bench.end(jobs);
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What the tests of nodes have in common: a manual clock, a store on it, and handlers that tell what they do.
 
+use std::error::Error;
+use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -91,6 +93,34 @@ pub(crate) fn gated() -> (impl Fn(Mail, &JobContext) -> Result<Outcome, JobError
         Ok(Done)
     };
     (handler, Gate { begun, go_on })
+}
+
+/// An error that misbehaves itself.
+#[derive(Debug)]
+pub(crate) struct Unruly {
+    pub(crate) no_text: bool,
+    pub(crate) no_end: bool,
+}
+
+impl fmt::Display for Unruly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        assert!(!self.no_text, "no words for it");
+        f.write_str("unruly")
+    }
+}
+
+impl Error for Unruly {}
+
+impl Drop for Unruly {
+    fn drop(&mut self) {
+        assert!(!self.no_end, "it does not end");
+    }
+}
+
+/// Each way of an error to misbehave, and what is said of a job that failed with it.
+pub(crate) fn unruly() -> [((bool, bool), &'static str); 3] {
+    let wordless = "an error whose text panicked: no words for it";
+    [((true, false), wordless), ((false, true), "unruly"), ((true, true), wordless)]
 }
 
 /// How many threads wait on the clock.

@@ -12,7 +12,7 @@ use punctual_durable::{
     NewJob, OnConflict, Outcome, Store,
 };
 
-use crate::bench::{Bench, HOUR, Mail, SECOND, mail, recorder};
+use crate::bench::{Bench, HOUR, Mail, SECOND, Unruly, mail, recorder, unruly};
 
 #[test]
 fn jobs_start_at_their_very_instant_and_in_order() {
@@ -76,6 +76,26 @@ fn a_failed_job_is_tried_again_after_its_backoff_until_it_is_dead() {
     bench.clock.wait_until_idle();
     assert_eq!(calls.try_iter().collect::<Vec<_>>(), [(1, 3_600)], "a new life, at once");
     bench.end(jobs);
+}
+
+#[test]
+fn errors_that_panic_themselves_are_failures_like_others() {
+    for ((no_text, no_end), said) in unruly() {
+        for options in [KindOptions::new().max_attempts(1), KindOptions::new().at_most_once()] {
+            let bench = Bench::new();
+            let (sender, calls) = channel();
+            let handler = move |_: Mail, _: &JobContext| {
+                sender.send(())?;
+                Err(Unruly { no_text, no_end }.into())
+            };
+            let jobs = bench.jobs().handle_with("mail", options, handler).start().unwrap();
+            let id = jobs.enqueue(mail("a")).send().unwrap().id();
+            bench.clock.advance(HOUR);
+            assert_eq!((bench.state(id), calls.try_iter().count()), (JobState::Dead, 1));
+            assert_eq!(jobs.failures(id).unwrap()[0].message, said);
+            bench.end(jobs);
+        }
+    }
 }
 
 #[test]
