@@ -29,6 +29,16 @@ pub enum Event<'a> {
         /// The job.
         id: JobId,
     },
+    /// What became of a job cannot be recorded: the store refuses it for good, while it takes others. The job will be run
+    /// again. (One that must not be, see [`at_most_once`](crate::KindOptions::at_most_once), is recorded as failed.)
+    Unrecorded {
+        /// The job.
+        id: JobId,
+        /// Its kind.
+        kind: &'a str,
+        /// Why the store refuses it.
+        error: &'a Error,
+    },
     /// A job was taken from a node that had died.
     Rescued {
         /// The job.
@@ -53,6 +63,12 @@ impl fmt::Display for Event<'_> {
             }
             Self::Stale { id } => {
                 write!(f, "job {id} had been taken from this node: its outcome was not recorded")
+            }
+            Self::Unrecorded { id, kind, error } => {
+                write!(
+                    f,
+                    "the outcome of {kind} job {id} cannot be recorded, so it will be run again: {error}"
+                )
             }
             Self::Rescued { id, from, state } => write!(f, "job {id} of the dead {from:?} is {state}"),
             Self::StoreFailed(error) => write!(f, "the store failed: {error}"),

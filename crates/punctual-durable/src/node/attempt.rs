@@ -113,7 +113,7 @@ impl Attempt {
 
     fn report(&mut self, verdict: Verdict, follow_ups: Vec<NewJob>, run: Option<(Duration, Duration)>) {
         if let Some(job) = self.job.take() {
-            self.node.report(Outgoing { job, verdict, follow_ups, run });
+            self.node.report(Outgoing { job, verdict, follow_ups, run, refused: None });
         }
     }
 }

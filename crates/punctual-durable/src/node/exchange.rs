@@ -109,18 +109,20 @@ impl Node {
             let again = state.failures > 0;
             state.outbox.failed(sent, &load, again, now, now.since(started));
         } else if updates.is_empty() && !counts {
-            // This very report cannot be recorded.
-            match sent.as_mut_slice() {
-                // Disowned, its job would be run again: so the least is said of it that ends it, once.
-                [out] if out.run.is_some() && out.job.limits.on_lost == OnLost::Fail => {
-                    out.verdict =
-                        Verdict::Fail { error: format!("what became of it could not be recorded: {error}") };
+            if let [_] = sent.as_slice() {
+                let (leaving, took) = (state.phase == Phase::Draining, now.since(started));
+                let refused = sent.pop().and_then(|out| state.outbox.refused(out, leaving, now, took));
+                given_up = refused.and_then(|mut out| {
+                    if !out.must_be_recorded() {
+                        return Some(out);
+                    }
+                    // The least is said of it that ends it; and until that is taken it is ours.
+                    let error = format!("what became of it could not be recorded: {error}");
+                    out.verdict = Verdict::Fail { error };
                     out.follow_ups.clear();
-                    out.run = None;
-                }
-                // Its job is disowned, and run again.
-                [_] => given_up = sent.pop(),
-                _ => {}
+                    state.outbox.set_aside([out], now, took);
+                    None
+                });
             }
             let half = sent.len() / 2;
             state.outbox.put_back(sent, Some(half));
@@ -130,7 +132,7 @@ impl Node {
         }
         drop(state);
         if let Some(Outgoing { job, .. }) = given_up {
-            self.tell(&Event::Stale { id: job.id });
+            self.tell(&Event::Unrecorded { id: job.id, kind: &job.kind, error });
         }
     }
 
@@ -205,6 +207,14 @@ impl Node {
             Recorded::Already => {}
             Recorded::Stale => self.tell(&Event::Stale { id }),
         }
+    }
+}
+
+impl Outgoing {
+    /// Whether its job, disowned, would be run again though it must not.
+    fn must_be_recorded(&self) -> bool {
+        let has_begun = !matches!(self.verdict, Verdict::Release | Verdict::Defer { .. });
+        has_begun && self.job.limits.on_lost == OnLost::Fail
     }
 }
 

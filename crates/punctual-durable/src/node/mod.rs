@@ -35,9 +35,9 @@
 //!
 //! # Failure
 //! A store that fails is tried again, after a backoff of up to a second, for ever; the lease meanwhile lapses by itself.
-//! If it refuses a batch for good, the batch is halved until the one report that cannot be recorded is found; that one is
-//! given up (a job that must not be run again is reported as failed instead), and the rest goes on. One that cannot be
-//! recorded for the time being is set aside (`outbox.rs`). A step that panics counts as a failure of the store.
+//! If it refuses a batch for good, the batch is halved until the one report that cannot be recorded is found; if the store
+//! takes others meanwhile, that one is given up (a job that must not be run again is reported as failed instead). One that
+//! cannot be recorded for the time being is set aside (`outbox.rs`). A step that panics counts as a failure of the store.
 
 mod attempt;
 mod claimed;

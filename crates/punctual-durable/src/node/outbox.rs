@@ -3,12 +3,14 @@
 //! They are sent in batches, oldest first, and are gone when the store has answered. A batch that failed comes back.
 //!
 //! # A report that cannot be recorded, ever
-//! The store refuses its batch for good. Batches are halved until it is alone, and then it is given up (`exchange.rs`).
+//! The store refuses its batch for good. Batches are halved until it is alone, and then it is *set aside*: for the store
+//! may refuse whatever it is sent, be its disk damaged or its tables gone. If it has taken others by the time it refuses
+//! this one again, it is this one that it refuses: then the report comes back to who sent it (`exchange.rs`).
 //!
 //! # A report that cannot be recorded now
 //! A store that is down fails whatever it is sent, and all that can be done is to try again. But it may also be one report
 //! that fails: what is to follow its job has a unique key that somebody else is about to take, in a transaction that does
-//! not end. The error is the same. So a batch that fails twice is taken apart: those that others follow are *set aside*,
+//! not end. The error is the same. So a batch that fails twice is taken apart: those that others follow are set aside, too,
 //! for they are the ones that may have to wait for somebody. If that makes no difference the batch is halved, and one that
 //! is left alone is set aside. Each of these is sent alone, in turn with the batches, and after a failure not until a
 //! while has passed that is long against what the failure took: so they hold up themselves, and the others but little.
@@ -39,6 +41,8 @@ pub(super) struct Outbox {
     /// When one of these may be sent at the earliest, and whether the others come first.
     aside_from: Tick,
     others_first: bool,
+    /// Exchanges that have succeeded.
+    successes: u64,
 }
 
 /// What an exchange is to carry.
@@ -53,7 +57,7 @@ impl Outbox {
     pub(super) fn new() -> Self {
         let (waiting, aside) = (Vec::new(), VecDeque::new());
         let (by, batch) = (Tick::MAX, MOST_REPORTS);
-        Self { waiting, by, batch, aside, aside_from: Tick::ZERO, others_first: false }
+        Self { waiting, by, batch, aside, aside_from: Tick::ZERO, others_first: false, successes: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -119,6 +123,7 @@ impl Outbox {
 
     /// An exchange was successful. What comes after a batch that was halved may be what made it fail: so not all at once.
     pub(super) fn sent(&mut self) {
+        self.successes += 1;
         self.batch = (self.batch * 2).min(MOST_REPORTS);
     }
 
@@ -147,12 +152,38 @@ impl Outbox {
         let (aside, others): (Vec<_>, Vec<_>) =
             sent.into_iter().partition(|out| alone || out.has_followers());
         if alone || !aside.is_empty() && !others.is_empty() {
-            self.aside.extend(aside);
-            self.aside_from = now.after(took.saturating_mul(PAUSE.1).max(PAUSE.0));
+            self.set_aside(aside, now, took);
             self.put_back(others, None);
         } else {
             self.put_back(if others.is_empty() { aside } else { others }, Some(half));
         }
+    }
+
+    /// This one, sent alone, has been refused for good. It comes back if it is this one, or if that cannot be found out
+    /// any more, because we are `leaving` and nothing else is sent.
+    pub(super) fn refused(
+        &mut self,
+        mut report: Outgoing,
+        leaving: bool,
+        now: Tick,
+        took: Duration,
+    ) -> Option<Outgoing> {
+        if report.refused.is_some_and(|before| leaving || self.successes > before) {
+            return Some(report);
+        }
+        report.refused.get_or_insert(self.successes);
+        self.set_aside([report], now, took);
+        None
+    }
+
+    pub(super) fn set_aside(
+        &mut self,
+        reports: impl IntoIterator<Item = Outgoing>,
+        now: Tick,
+        took: Duration,
+    ) {
+        self.aside.extend(reports);
+        self.aside_from = now.after(took.saturating_mul(PAUSE.1).max(PAUSE.0));
     }
 }
 
@@ -180,7 +211,7 @@ mod tests {
     fn report(id: i64, followed: bool) -> Outgoing {
         let job = JobRecord::accepted(JobId::from_i64(id), NewJob::new("k", "{}"), Timestamp::EPOCH);
         let follow_ups = if followed { vec![NewJob::new("k", "{}")] } else { Vec::new() };
-        Outgoing { job: Arc::new(job), verdict: Verdict::Done, follow_ups, run: None }
+        Outgoing { job: Arc::new(job), verdict: Verdict::Done, follow_ups, run: None, refused: None }
     }
 
     impl Outbox {
@@ -262,6 +293,28 @@ mod tests {
             assert_eq!(at_once, (true, Tick::ZERO), "but a node that leaves does not wait");
             assert_eq!(outbox.exchange(at(6), false, &[]), [77]);
         }
+    }
+
+    #[test]
+    fn one_is_refused_for_good_only_if_others_are_taken() {
+        let mut outbox = filled([(1, false), (2, false)]);
+        let refuse = |outbox: &mut Outbox, now, leaving| {
+            let (load, time) = outbox.load(now, false);
+            assert!(time, "at {now:?}");
+            let report = outbox.take(&load).pop().unwrap();
+            outbox.refused(report, leaving, now, TOOK).map(|out| out.job.id.as_i64())
+        };
+        outbox.put_back(Vec::new(), Some(1));
+        assert_eq!((0..2).filter_map(|_| refuse(&mut outbox, at(0), true)).count(), 0, "once is no reason");
+        assert!(!outbox.load(at(5), false).1);
+        for second in [6, 12, 18, 24] {
+            assert_eq!(refuse(&mut outbox, at(second), false), None, "it may be the store");
+        }
+        assert_eq!(outbox.len(), 2);
+        assert_eq!(refuse(&mut outbox, at(30), true), Some(1), "no more is known, ever");
+        outbox.sent();
+        assert_eq!(refuse(&mut outbox, at(36), false), Some(2));
+        assert_eq!(outbox.len(), 0);
     }
 
     #[test]

@@ -100,6 +100,8 @@ pub(super) struct Outgoing {
     pub(super) follow_ups: Vec<NewJob>,
     /// How late the handler was called and how long it ran, if it was.
     pub(super) run: Option<(Duration, Duration)>,
+    /// How many exchanges had succeeded when the store refused this one for good; see `outbox.rs`.
+    pub(super) refused: Option<u64>,
 }
 
 impl State {

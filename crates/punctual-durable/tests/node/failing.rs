@@ -231,15 +231,95 @@ fn one_report_that_can_never_be_recorded_does_not_hold_up_the_others() {
         }
         Ok(Done)
     };
-    let jobs = bench.on(flaky.clone()).handle("mail", handler).start().unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = told.clone();
+    let observe = move |event: &Event<'_>| {
+        if matches!(event, Event::Unrecorded { .. }) {
+            tell.lock().unwrap().push(event.to_string());
+        }
+    };
+    let jobs = bench.on(flaky.clone()).observe(observe).handle("mail", handler).start().unwrap();
     flaky.refuse_what_says("poison");
     let names = ["a", "b", "poison", "c", "d"];
     let ids: Vec<_> = jobs.enqueue_many(names.map(mail)).unwrap().into_iter().map(Enqueued::id).collect();
     bench.clock.advance(60 * SECOND);
-    for id in ids {
-        assert_eq!(bench.state(id), JobState::Done, "given up once, then run again");
+    for id in &ids {
+        assert_eq!(bench.state(*id), JobState::Done, "given up once, then run again");
     }
     assert_eq!(runs.load(Ordering::SeqCst), 2);
+    let expected = format!(
+        "the outcome of mail job {} cannot be recorded, so it will be run again: there is something in this batch",
+        ids[2]
+    );
+    assert_eq!(*told.lock().unwrap(), [expected]);
+    bench.end(jobs);
+}
+
+/// However long it lasts, and whether they may be run again or not.
+#[test]
+fn jobs_are_not_run_again_because_the_store_refuses_every_report_for_a_while() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (handler, calls) = recorder(&bench.clock);
+    let broken = flaky.clone();
+    let breaking = move |mail: Mail, cx: &JobContext| {
+        broken.fail_with(Some(|| Error::broken("no such table")));
+        handler(mail, cx)
+    };
+    let once = KindOptions::new().at_most_once();
+    let jobs = bench.on(flaky.clone()).handle("mail", breaking.clone()).handle_with("once", once, breaking);
+    let jobs = jobs.start().unwrap();
+    let ids = ["mail", "once"].map(|kind| {
+        let id = jobs.enqueue_as(kind, mail(kind)).send().unwrap().id();
+        bench.clock.advance(300 * SECOND);
+        assert_eq!(calls.try_iter().count(), 1);
+        flaky.fail_with(None);
+        bench.clock.advance(60 * SECOND);
+        id
+    });
+    assert_eq!(calls.try_iter().count(), 0);
+    for id in ids {
+        let record = bench.store.job(id).unwrap().unwrap();
+        assert_eq!((record.state, record.attempt, record.crashes), (JobState::Done, 1, 0));
+    }
+    bench.end(jobs);
+}
+
+/// Not even that it failed can be said of it.
+#[test]
+fn a_job_that_may_run_once_is_not_run_again_while_nothing_can_be_recorded_of_it() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (handler, calls) = recorder(&bench.clock);
+    let once = KindOptions::new().at_most_once();
+    let jobs = bench.on(flaky.clone()).handle_with("mail", once, handler).start().unwrap();
+    flaky.refuse_reports(true);
+    let id = jobs.enqueue(mail("a")).send().unwrap().id();
+    bench.clock.advance(700 * SECOND);
+    assert_eq!((bench.state(id), calls.try_iter().count()), (JobState::Claimed, 1));
+    flaky.refuse_reports(false);
+    bench.clock.advance(60 * SECOND);
+    let record = bench.store.job(id).unwrap().unwrap();
+    assert_eq!((record.state, record.attempt, record.crashes), (JobState::Dead, 1, 0));
+    assert!(record.note.unwrap().contains("could not be recorded: no such table"));
+    assert_eq!(calls.try_iter().count(), 0);
+    bench.end(jobs);
+}
+
+/// It leaves; the job is run by another.
+#[test]
+fn a_node_that_leaves_gives_up_a_report_that_is_refused_again() {
+    let bench = Bench::new();
+    let flaky = Arc::new(Flaky::new(bench.store.clone()));
+    let (handler, calls) = recorder(&bench.clock);
+    let jobs = bench.on(flaky.clone()).handle("mail", handler.clone()).start().unwrap();
+    flaky.refuse_reports(true);
+    let id = jobs.enqueue(mail("a")).send().unwrap().id();
+    bench.clock.wait_until_idle();
+    assert_eq!(jobs.shutdown(Duration::ZERO).unwrap(), 0);
+    let jobs = bench.jobs().handle("mail", handler).start().unwrap();
+    bench.clock.advance(2 * SECOND);
+    assert_eq!((bench.state(id), calls.try_iter().count()), (JobState::Done, 2));
     bench.end(jobs);
 }
 

@@ -31,6 +31,8 @@ struct Mood {
     /// So does the next exchange, which says that it does.
     hang_exchange: Option<(Sender<()>, Receiver<()>)>,
     no_exchanges: bool,
+    /// Exchanges that carry reports are refused for good.
+    no_reports: bool,
     no_rescues: bool,
     /// Exchanges that asked for jobs, and all.
     claims: u32,
@@ -70,6 +72,10 @@ impl Flaky {
 
     pub(crate) fn refuse_exchanges(&self, refuse: bool) {
         self.mood.lock().unwrap().no_exchanges = refuse;
+    }
+
+    pub(crate) fn refuse_reports(&self, refuse: bool) {
+        self.mood.lock().unwrap().no_reports = refuse;
     }
 
     pub(crate) fn refuse_rescues(&self, refuse: bool) {
@@ -143,10 +149,13 @@ impl Store for Flaky {
         if exchange.sweep > 0 || !exchange.claims.is_empty() {
             self.mood.lock().unwrap().claims += 1;
         }
-        let (refused, stalled) = {
+        let (refused, stalled, no_reports) = {
             let mood = self.mood.lock().unwrap();
-            (mood.refuse, mood.stall)
+            (mood.refuse, mood.stall, mood.no_reports)
         };
+        if no_reports && !exchange.reports.is_empty() {
+            return Err(Error::broken("no such table"));
+        }
         let said = format!("{:?} {:?}", exchange.reports, exchange.updates);
         if refused.is_some_and(|text| said.contains(text)) {
             return Err(Error::broken("there is something in this batch"));
