@@ -122,9 +122,9 @@ impl Sleep {
             return Stage::Over(running.then_some(()).ok_or(TimerError::Rejected(RejectReason::ShutDown)));
         }
         let (cell, task) = allocate_plain(Once(|| ()));
-        let mut offer = Offer { deadline: self.deadline, now, id: None };
+        let mut offer = Offer::new(self.deadline, now, None);
         match self.pool.submit(task, &mut offer) {
-            Ok(()) => Stage::Set(Armed(TaskHandle::new(cell.into_grip(&self.pool)))),
+            Ok(()) => Stage::Set(Armed(TaskHandle::new(cell.into_grip(Arc::clone(&self.pool))))),
             Err((_, reason)) => {
                 self.pool.count_rejected();
                 Stage::Over(Err(TimerError::Rejected(reason)))

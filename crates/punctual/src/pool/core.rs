@@ -20,13 +20,14 @@ use std::time::Duration;
 use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue, is_finished, may_run};
 
 use super::inbox::{CROWD, LANES};
-use super::lane::{Letter, MOST, ROOM};
+use super::lane::{KEYS, Letter, MOST, ROOM};
 use super::leader::{Post, Waiting};
 use super::priority::Priorities;
 use super::queued::Queued;
 use super::ready::{Ready, Taken};
 use super::sizes::Sizes;
 use super::tally::Tally;
+use super::tether::Tether;
 use super::wall::Compared;
 use crate::error::RejectReason;
 use crate::fetch;
@@ -77,6 +78,8 @@ pub(crate) struct Core {
     pub(super) gone: Vec<Gone>,
     /// Room for the keys of those.
     gone_keys: Vec<TaskKey>,
+    /// What the handles of those counted for, by its lane, for the handles of others: see [`tether`](super::tether).
+    pub(super) left: [Vec<Arc<Tether>>; LANES],
     /// Whether several came out of the inbox when it was last emptied.
     pub(super) in_crowds: bool,
     pub(super) ready: Arc<Ready>,
@@ -105,14 +108,23 @@ pub(crate) struct Counts {
 }
 
 /// What is known of a task that comes in.
-pub(crate) struct Offer {
+pub(crate) struct Offer<'a> {
     pub(crate) deadline: Tick,
     pub(crate) now: Tick,
     /// Given when the task is first looked at, accepted or not.
     pub(crate) id: Option<TaskId>,
+    /// What the handle is to count for, if a count for it may have been [left](super::tether).
+    pub(crate) tether: Option<&'a Arc<Tether>>,
+    /// Such a count.
+    pub(crate) left: Option<Arc<Tether>>,
 }
 
-impl Offer {
+impl Offer<'_> {
+    #[inline]
+    pub(crate) fn new(deadline: Tick, now: Tick, id: Option<TaskId>) -> Self {
+        Self { deadline, now, id, tether: None, left: None }
+    }
+
     /// The place of the task among all, once it has a number.
     pub(crate) fn turn(&self) -> Turn {
         Turn { deadline: self.deadline, ..self.id.map_or(Turn::NONE, |id| Turn { id, ..Turn::NONE }) }
@@ -167,6 +179,7 @@ impl Core {
             withdrawn: Vec::new(),
             gone: Vec::new(),
             gone_keys: Vec::new(),
+            left: [const { Vec::new() }; LANES],
             in_crowds: false,
             ready: Arc::new(Ready::new()),
             laid_out: None,
@@ -183,7 +196,7 @@ impl Core {
         &mut self,
         task: TaskRef,
         id: TaskId,
-        offer: &Offer,
+        offer: &Offer<'_>,
     ) -> Result<(TaskKey, Then), (TaskRef, RejectReason)> {
         if self.state != RunState::Running {
             return Err((task, RejectReason::ShutDown));
@@ -261,7 +274,8 @@ impl Core {
     }
 
     fn take_out_gone(&mut self) {
-        let Self { gone, gone_keys, queue, .. } = self;
+        let may_withdraw = self.may_withdraw();
+        let Self { gone, gone_keys, queue, left, .. } = self;
         // Those that are on their way to the queue are left; they come first.
         let mut on_the_way = 0;
         for at in 0..gone.len() {
@@ -277,7 +291,12 @@ impl Core {
             // A worker has taken those out that do not come.
             while let Some(gone) = gone.pop() {
                 if gone.is(&task) {
-                    return gone.settle(task);
+                    let Some(tether) = gone.settle(task) else { return };
+                    let left = &mut left[tether.lane()];
+                    if may_withdraw && left.len() < KEYS {
+                        left.push(tether);
+                    }
+                    return;
                 }
             }
         });

@@ -52,6 +52,8 @@
 //! 7. Keys are left only where nobody waits for the queue to run empty ([`Core::may_withdraw`]), and while few are left over; what
 //!    that depends on changes like what the gate depends on. A worker that is about to wait sees to them first. (Should it
 //!    leave some over, it may wait for a task that is cancelled, and look once more than it need.)
+//! 8. Counts for the pool are kept ([`tether`](super::tether)) only where keys may be left. So none are once it is shut down: what it has
+//!    itself would keep it there for good.
 //!
 //! # Protocol
 //! - *Submission:* take the lane; if there is room and the gate allows it, number the task and leave it. Otherwise let
@@ -217,7 +219,7 @@ fn look_out(looks: u32, is_wanted: impl Fn() -> bool) {
 impl Guarded {
     pub(crate) fn new(core: Core) -> Self {
         let ready = Arc::clone(&core.ready);
-        let lanes = std::array::from_fn(|lane| Lane::new((lane == 0).then_some(0)));
+        let lanes = std::array::from_fn(|lane| Lane::new(lane, (lane == 0).then_some(0)));
         let inbox = Padded(Inbox { lanes, in_use: AtomicUsize::new(1), ready });
         Self { core: Mutex::new(core), numbers: Padded(AtomicU64::new(0)), inbox }
     }
@@ -336,7 +338,7 @@ impl Guarded {
 
     /// Leaves a task in the inbox; gives it back if it has to be decided under the pool's lock.
     #[inline]
-    pub(super) fn leave(&self, task: TaskRef, offer: &mut Offer) -> Result<(), TaskRef> {
+    pub(super) fn leave(&self, task: TaskRef, offer: &mut Offer<'_>) -> Result<(), TaskRef> {
         if offer.id.is_some() || task.header().is_special() {
             return Err(task);
         }
@@ -351,6 +353,7 @@ impl Guarded {
         let id = self.next_id(&mut tray);
         offer.id = Some(id);
         task.header().set_place(offer.turn());
+        offer.left = offer.tether.and_then(|tether| tray.left_for(tether));
         lane.leave(&mut tray, Letter { deadline: offer.deadline, number: id.number(), task });
         Ok(())
     }
@@ -553,7 +556,11 @@ impl DerefMut for Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        let core = &*self.core;
+        let core = &mut *self.core;
+        if !core.may_withdraw() {
+            // By 8.
+            core.left.iter_mut().for_each(Vec::clear);
+        }
         self.trays.iter_mut().flatten().for_each(|tray| tray.set(core));
     }
 }

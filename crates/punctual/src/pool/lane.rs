@@ -4,9 +4,12 @@
 //! Those of the inbox, of which 4 is kept here: `earliest` is not after the earliest deadline in the lane, and `crowded` says
 //! whether more than [`ROOM`] are there; both are written under its lock.
 
+use std::sync::Arc;
+
 use punctual_engine::{TaskKey, Tick};
 
 use super::core::Core;
+use super::tether::Tether;
 use crate::fetch;
 use crate::latch::{Guard, Latch};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,6 +58,8 @@ pub(super) struct Tray {
     withdrawn: Vec<TaskKey>,
     /// The same, of tasks that were cancelled by their marks.
     gone: Vec<Gone>,
+    /// What handles counted for that are gone, for those that come: see [`tether`](super::tether). All the same.
+    pub(super) left: Vec<Arc<Tether>>,
     /// How many were cancelled since the lane was emptied.
     cancelled: u64,
     /// Whether keys may be left.
@@ -65,6 +70,8 @@ pub(super) struct Tray {
     pub(super) user: usize,
     /// The number of the next task, if this is the only lane in use.
     pub(super) next_number: Option<u64>,
+    /// Which lane it is.
+    lane: usize,
 }
 
 /// A task that is to be queued.
@@ -87,17 +94,19 @@ pub(super) enum Withdrawn {
 }
 
 impl Lane {
-    pub(super) fn new(next_number: Option<u64>) -> Self {
+    pub(super) fn new(lane: usize, next_number: Option<u64>) -> Self {
         let tray = Tray {
             letters: Vec::new(),
             gate: None,
             withdrawn: Vec::new(),
             gone: Vec::new(),
+            left: Vec::new(),
             cancelled: 0,
             takes_keys: false,
             spare: true,
             user: 0,
             next_number,
+            lane,
         };
         let earliest = AtomicU64::new(Tick::MAX.as_nanos());
         let notice = Padded(Notice { earliest, crowded: AtomicBool::new(false) });
@@ -190,6 +199,7 @@ impl Lane {
     pub(super) fn take_over(&self, tray: &mut Tray, core: &mut Core) {
         core.collect_from(self.earliest());
         std::mem::swap(&mut tray.letters, &mut core.letters);
+        tray.take_left(core);
         let notice = &self.notice.0;
         notice.earliest.store(Tick::MAX.as_nanos(), Ordering::Release);
         notice.crowded.store(false, Ordering::Release);
@@ -250,6 +260,20 @@ impl Tray {
         self.count_withdrawn()
     }
 
+    /// A count for that tether, if one was left.
+    #[inline]
+    pub(super) fn left_for(&mut self, tether: &Arc<Tether>) -> Option<Arc<Tether>> {
+        let is_such = self.left.last().is_some_and(|left| Arc::ptr_eq(left, tether));
+        if is_such { self.left.pop() } else { None }
+    }
+
+    /// Takes what was left of late.
+    fn take_left(&mut self, core: &mut Core) {
+        let left = &mut core.left[self.lane];
+        let stay = left.len().saturating_sub(KEYS - self.left.len());
+        self.left.extend(left.drain(stay..));
+    }
+
     /// Leaves what was withdrawn to the pool, which is to take it out of the queue.
     pub(super) fn hand_over(&mut self, core: &mut Core) {
         // Before: what is handed over now is about to be taken out.
@@ -263,6 +287,10 @@ impl Tray {
     pub(super) fn set(&mut self, core: &Core) {
         self.gate = core.gate();
         self.takes_keys = core.may_withdraw();
+        if !self.takes_keys {
+            // By 8 of the inbox.
+            self.left.clear();
+        }
         self.spare = core.left_over() <= KEYS;
     }
 }

@@ -154,7 +154,7 @@ impl Pool {
     pub(crate) fn submit(
         self: &Arc<Self>,
         task: TaskRef,
-        offer: &mut Offer,
+        offer: &mut Offer<'_>,
     ) -> Result<(), (TaskRef, RejectReason)> {
         let task = match self.core.leave(task, offer) {
             Ok(()) => return Ok(()),

@@ -5,6 +5,11 @@
 //! [lane](super::inbox), each on lines of its own and good for one reference to the pool: a thread takes the one of its
 //! lane. It is given back wherever the handle is dropped; its address is in the task (`task/cell/grip.rs`).
 //!
+//! A handle that goes by its mark (`task/cell/apart.rs`) and has cancelled its task leaves its count to whoever takes that out of the queue. From
+//! there it comes back to its lane, for the next handle: so where tasks are scheduled and cancelled all the time, nobody counts.
+//! The pool has those counts meanwhile, and would keep itself there; when it is shut down it gives them up ([`inbox`](super::inbox),
+//! invariant 8).
+//!
 //! They are held by whoever may submit (`scheduler/mod.rs`), not by the pool, which would keep itself there.
 
 use std::array;
@@ -16,17 +21,26 @@ use super::inbox::{LANES, lane_of_this_thread};
 
 /// A reference to a pool that many share.
 #[repr(align(128))]
-pub(crate) struct Tether(Arc<Pool>);
+pub(crate) struct Tether {
+    pool: Arc<Pool>,
+    /// Whose it is.
+    lane: usize,
+}
 
 /// The tethers of a pool, one for each lane.
 pub(crate) struct Tethers([Arc<Tether>; LANES]);
 
 impl Tether {
-    pub(crate) fn new(pool: Arc<Pool>) -> Arc<Self> {
-        let tether = Arc::new(Self(pool));
+    fn new(pool: Arc<Pool>, lane: usize) -> Arc<Self> {
+        let tether = Arc::new(Self { pool, lane });
         // For `task/cell/apart.rs`.
         let _ = Arc::as_ptr(&tether).expose_provenance();
         tether
+    }
+
+    #[inline]
+    pub(super) fn lane(&self) -> usize {
+        self.lane
     }
 }
 
@@ -35,13 +49,13 @@ impl Deref for Tether {
 
     #[inline]
     fn deref(&self) -> &Arc<Pool> {
-        &self.0
+        &self.pool
     }
 }
 
 impl Tethers {
     pub(crate) fn new(pool: &Arc<Pool>) -> Self {
-        Self(array::from_fn(|_| Tether::new(Arc::clone(pool))))
+        Self(array::from_fn(|lane| Tether::new(Arc::clone(pool), lane)))
     }
 
     /// The one that is there.

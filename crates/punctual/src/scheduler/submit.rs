@@ -16,8 +16,8 @@ use crate::policy::Rejection;
 use crate::pool::Offer;
 use crate::series::{Now, Series};
 use crate::task::{
-    Body, Header, Large, LargeOnce, Many, Once, Owner, Task, TaskInfo, TaskRef, Traits, Turn, allocate,
-    allocate_plain, is_large,
+    Body, Header, Large, LargeOnce, Many, Marked, Once, Owner, Task, TaskInfo, TaskRef, Traits, Turn,
+    allocate, allocate_plain, is_large,
 };
 use crate::task_builder::TaskBuilder;
 use crate::timeout;
@@ -260,7 +260,7 @@ impl Scheduler {
         let id = pool.core.lock().next_id();
         pool.end(&*cell, TaskError::Cancelled);
         cell.header().set_place(Turn { deadline: Tick::ZERO, id });
-        TaskHandle::new(cell.into_grip(self.tether()))
+        TaskHandle::new(cell.into_grip(Arc::clone(self.tether())))
     }
 
     pub(crate) fn enter_once<F, T>(
@@ -324,7 +324,8 @@ impl Scheduler {
         let may_go_by_mark = Owner::<T, B>::HAS_MARK && !is_special && pool.decorator.is_none();
         let is_far = deadline.as_nanos().saturating_sub(now.as_nanos()) >= FAR;
         let mut by_mark = if may_go_by_mark && is_far { cell.go_by_mark(self.tethers()) } else { None };
-        let mut offer = Offer { deadline, now, id: None };
+        let mut offer = Offer::new(deadline, now, None);
+        offer.tether = by_mark.as_ref().map(Marked::tether);
         if let Some(decorator) = &pool.decorator {
             let id = pool.core.lock().next_id();
             offer.id = Some(id);
@@ -348,14 +349,14 @@ impl Scheduler {
             self.look_after(&*cell);
         }
         Ok(TaskHandle::new(match by_mark {
-            Some(marked) => cell.into_grip_by_mark(&marked),
-            None => cell.into_grip(self.tether()),
+            Some(marked) => cell.into_grip_by_mark(&marked, offer.left),
+            None => cell.into_grip(Arc::clone(self.tether())),
         }))
     }
 
     /// Tells a task that is more than plain who it is, and the pool of it, before it is queued.
     #[cold]
-    fn introduce(&self, task: &TaskRef, offer: &mut Offer) {
+    fn introduce(&self, task: &TaskRef, offer: &mut Offer<'_>) {
         let (pool, header) = (self.pool(), task.header());
         let mut core = pool.core.lock();
         let id = *offer.id.get_or_insert_with(|| core.next_id());
@@ -397,7 +398,7 @@ impl Scheduler {
         &self,
         cell: &Owner<T, B>,
         mut task: TaskRef,
-        offer: &mut Offer,
+        offer: &mut Offer<'_>,
         reason: RejectReason,
     ) -> Result<(), Rejected<B>>
     where

@@ -144,7 +144,7 @@ impl<F> Sharing<F> {
         let id = pool.core.lock().next_id();
         run.header().set_place(Turn { deadline, id });
         run.header().learn();
-        let mut offer = Offer { deadline, now, id: Some(id) };
+        let mut offer = Offer::new(deadline, now, Some(id));
         if let Err((run, _)) = pool.submit(run, &mut offer) {
             UnrunTask::new(run, offer.turn(), pool, Abandoned::Rejected).run();
         }

@@ -11,8 +11,8 @@ mod wait;
 mod waiters;
 
 pub(crate) use cell::{
-    Body, ByMark, EndedEarly, Gone, Grip, Half, Header, Many, Once, Owner, Task, TaskRef, Traits, Typed,
-    TypedRef, allocate, allocate_plain,
+    Body, ByMark, EndedEarly, Gone, Grip, Half, Header, Many, Marked, Once, Owner, Task, TaskRef, Traits,
+    Typed, TypedRef, allocate, allocate_plain,
 };
 pub use info::{RunOutcome, TaskInfo, TaskState};
 pub(crate) use large::{Large, LargeOnce, is_large};

@@ -90,6 +90,76 @@ fn what_is_cancelled_by_its_mark_in_other_lanes_is_gone() {
     }
 }
 
+/// The next handle takes over the count of one that is gone.
+#[test]
+fn a_count_that_a_handle_has_left_serves_another() {
+    let clock = ManualClock::new();
+    let (executor, _first) = watched(&clock);
+    let left = || executor.pool().core.first_lane().lock().left.len();
+    let schedule = |_| executor.schedule(2 * HOUR, || ()).unwrap();
+    let mut others = Vec::new();
+    let handles = loop {
+        let handles = Vec::from_iter((0..BATCH).map(schedule));
+        // Otherwise they are where there are tasks of other pools.
+        if handles.iter().all(TaskHandle::goes_by_mark) {
+            break handles;
+        }
+        others.extend(handles);
+    };
+    handles.into_iter().for_each(|handle| assert!(handle.cancel()));
+    // They are seen to, and then what they have left comes to the lane with what is taken out of it.
+    drop(executor.pool().core.lock());
+    let other = schedule(0);
+    drop(executor.pool().core.lock());
+    let before = (left(), Arc::strong_count(executor.tether()));
+    let handle = schedule(0);
+    assert_eq!((left(), Arc::strong_count(executor.tether())), (before.0 - 1, before.1));
+    assert!(handle.cancel() && other.cancel());
+    clock.advance(3 * HOUR);
+    executor.close().unwrap();
+}
+
+/// How many references there are to what keeps the pool there, but for those of its executor.
+fn counted(executor: &Executor) -> usize {
+    (0..LANES).map(|lane| in_lane(lane, || Arc::strong_count(executor.tether()) - 1)).sum()
+}
+
+/// Invariant 8: while it runs a pool keeps some counts that handles have left, for others; when it is shut down each that is left
+/// is that of a handle.
+#[test]
+fn counts_that_handles_have_left_do_not_keep_the_pool() {
+    let clock = ManualClock::new();
+    let (executor, first) = watched(&clock);
+    let weak = Arc::downgrade(executor.pool());
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut handles = vec![first];
+    for step in 0..20 * KEYS {
+        handles.push(in_lane(step % LANES, || executor.schedule(2 * HOUR, || ()).unwrap()));
+        if handles.len() > LANES {
+            let handle = handles.swap_remove(random.usize(1..handles.len()));
+            // Most are dropped where they have been cancelled, before anybody has seen to that; some later, some uncancelled.
+            match random.usize(..8) {
+                0 => drop(handle),
+                1 => {
+                    let _ = handle.cancel();
+                    handles.push(handle);
+                }
+                _ => in_lane(random.usize(..LANES), || drop((handle.cancel(), handle))),
+            }
+        }
+        let kept = 3 * LANES * KEYS;
+        assert!((handles.len()..handles.len() + kept).contains(&counted(&executor)), "at step {step}");
+    }
+    executor.shutdown();
+    assert_eq!(counted(&executor), handles.len());
+    executor.shutdown_now();
+    executor.close().unwrap();
+    drop(executor);
+    assert_eq!(weak.strong_count() > 0, !handles.is_empty());
+    drop(handles);
+    assert_eq!(weak.strong_count(), 0);
+}
+
 /// In the inbox, in the queue, or laid out.
 #[test]
 fn workers_are_behind_if_something_is_overdue_wherever_it_is() {

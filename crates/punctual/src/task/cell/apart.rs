@@ -30,8 +30,8 @@
 //! # Invariants
 //! 1. While the word goes by the mark, the mark is `Open`, and then the task waits, or it is `Cancelled` or `LetGo`, and then
 //!    the task is cancelled. (Between the two steps of closing it is `Closed`, and the task waits.)
-//! 2. Whoever makes a mark `Cancelled` has a [`Gone`](super::Gone), which settles it, once. Until then the task is there: the
-//!    grip has its reference, or, when the mark is `LetGo`, has left it to the `Gone`.
+//! 2. Whoever makes a mark `Cancelled` has a [`Gone`](super::Gone), which settles it, once. Until then the task is there, and what
+//!    keeps the pool there: the grip has its references to both, or, when the mark is `LetGo`, has left them to the `Gone`.
 //! 3. Nobody changes the mark of memory in which there is no task, or one that does not go by it.
 //! 4. All tasks of a chunk that go by their marks hold the pool by the same tether, whose address the chunk has. It is given
 //!    another when there is no task in it. (An address that was used anew is that of another tether, to which no task here can

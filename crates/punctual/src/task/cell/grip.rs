@@ -142,12 +142,13 @@ impl<T> Clone for Grip<T> {
 impl<T> Drop for Grip<T> {
     #[inline]
     fn drop(&mut self) {
+        if self.apart().is_some_and(|(_, mark)| mark.change(Standing::Cancelled, Standing::LetGo)) {
+            // By 2 of `apart`.
+            return;
+        }
         // SAFETY: it came from `Arc::into_raw`, and by 1 this grip counts for one.
         let tether = unsafe { Arc::from_raw(self.tether_address()) };
-        let is_left = self.apart().is_some_and(|(_, mark)| mark.change(Standing::Cancelled, Standing::LetGo));
-        if !is_left {
-            drop(ManuallyDrop::into_inner(self.typed()));
-        }
+        drop(ManuallyDrop::into_inner(self.typed()));
         // Last: what the task held may have been the user's, and is dropped while there is a pool.
         drop(tether);
     }
@@ -179,18 +180,20 @@ where
 
     /// The same reference, without the type of the body, and with one to what keeps the pool there.
     #[inline]
-    pub(crate) fn into_grip(self, tether: &Arc<Tether>) -> Grip<T> {
-        let tether = Arc::into_raw(Arc::clone(tether)).cast_mut();
+    pub(crate) fn into_grip(self, tether: Arc<Tether>) -> Grip<T> {
+        let tether = Arc::into_raw(tether).cast_mut();
         // Relaxed: whoever gets the grip gets this with it.
         self.header().tether.store(tether, Ordering::Relaxed);
         Grip(ManuallyDrop::new(self.into_typed()).address(), PhantomData)
     }
 
-    /// The same of a task that [goes by its mark](Self::go_by_mark).
+    /// The same of a task that [goes by its mark](Self::go_by_mark). `left` is a reference to the same tether, if one was left.
     #[inline]
-    pub(crate) fn into_grip_by_mark(self, marked: &Marked<'_>) -> Grip<T> {
+    pub(crate) fn into_grip_by_mark(self, marked: &Marked<'_>, left: Option<Arc<Tether>>) -> Grip<T> {
+        debug_assert!(left.as_ref().is_none_or(|left| Arc::ptr_eq(left, marked.tether)), "of another");
         let tag = marked.base.bits() << BASE_SHIFT | BY_MARK;
-        let Grip(task, _) = *ManuallyDrop::new(self.into_grip(marked.tether));
+        let tether = left.unwrap_or_else(|| Arc::clone(marked.tether));
+        let Grip(task, _) = *ManuallyDrop::new(self.into_grip(tether));
         Grip(task.map_addr(|address| address | tag), PhantomData)
     }
 }
@@ -202,9 +205,10 @@ pub(crate) struct Marked<'a> {
     base: Base,
 }
 
-#[cfg(all(test, punctual_loom))]
-impl Marked<'_> {
-    pub(super) fn tether(&self) -> &Arc<Tether> {
+impl<'a> Marked<'a> {
+    /// What the grip will count for.
+    #[inline]
+    pub(crate) fn tether(&self) -> &'a Arc<Tether> {
         self.tether
     }
 }
@@ -264,33 +268,54 @@ impl Gone {
         task.address() == self.0.addr().get()
     }
 
-    fn mark(&self) -> Mark<'_> {
+    /// What is known of the task apart.
+    #[inline]
+    fn apart(&self) -> (&Apart, Mark<'_>) {
         // SAFETY: it has gone by its mark, and is there.
-        unsafe { Apart::of(self.0.as_ptr(), self.header().base()) }.1
+        unsafe { Apart::of(self.0.as_ptr(), self.header().base()) }
     }
 
-    /// The same as to drop it and what the queue had, in a fraction of the time if nobody else has the task, as usual.
+    /// What the grip counted for, which has let go of the task.
+    ///
+    /// # Safety
+    /// It has, the task is still there, and nobody asks twice.
     #[inline]
-    pub(crate) fn settle(self, queued: TaskRef) {
+    unsafe fn left_by(apart: &Apart) -> Arc<Tether> {
+        // SAFETY: by 4 of `apart` this is the tether that the grip counted for, and by 2 it has left the count.
+        unsafe { Arc::from_raw(apart.owner()) }
+    }
+
+    /// The same as to drop it and what the queue had, in a fraction of the time if nobody else has the task, as usual. In that case
+    /// what the handle held of the pool comes back.
+    #[inline]
+    pub(crate) fn settle(self, queued: TaskRef) -> Option<Arc<Tether>> {
         debug_assert!(self.is(&queued), "two tasks");
         let header = self.header();
-        if self.mark().standing() == Standing::LetGo && header.count.is_two() && header.goes_by_mark() {
-            let layout = header.kind().layout;
-            let (gone, _) = (ManuallyDrop::new(self), ManuallyDrop::new(queued));
-            // SAFETY: by 2 of `apart` one reference was left to this, and the other is the caller's: nobody else has the task. It
-            // was made with that layout, and nothing in it is to be dropped: not the body, by `go_by_mark`, and for all else
-            // somebody would have taken the lock.
-            unsafe { memory::release(gone.0.cast(), layout) };
+        let (apart, mark) = self.apart();
+        if mark.standing() != Standing::LetGo || !header.count.is_two() || !header.goes_by_mark() {
+            return None;
         }
+        let layout = header.kind().layout;
+        // SAFETY: it has let go, and this is gone below.
+        let tether = unsafe { Self::left_by(apart) };
+        let (gone, _) = (ManuallyDrop::new(self), ManuallyDrop::new(queued));
+        // SAFETY: by 2 of `apart` one reference was left to this, and the other is the caller's: nobody else has the task. It
+        // was made with that layout, and nothing in it is to be dropped: not the body, by `go_by_mark`, and for all else
+        // somebody would have taken the lock.
+        unsafe { memory::release(gone.0.cast(), layout) };
+        Some(tether)
     }
 }
 
 impl Drop for Gone {
     fn drop(&mut self) {
         self.header().close();
-        if !self.mark().change(Standing::Cancelled, Standing::Closed) {
-            // It was let go, so the reference is ours.
+        let (apart, mark) = self.apart();
+        if !mark.change(Standing::Cancelled, Standing::Closed) {
+            // SAFETY: it was let go, and this is the end of what it was left to.
+            let tether = unsafe { Self::left_by(apart) };
             drop(TaskRef::left_at(self.0));
+            drop(tether);
         }
     }
 }

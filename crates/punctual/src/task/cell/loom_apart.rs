@@ -26,7 +26,7 @@ fn task() -> Parts {
     let (owner, queued) = allocate_plain::<_, Once<fn() -> u32>>(Once(|| 7));
     let marked = owner.go_by_mark(executor.tethers()).expect("it has nothing to be dropped");
     let tether = Arc::clone(marked.tether());
-    Parts { grip: owner.into_grip_by_mark(&marked), queued, tether }
+    Parts { grip: owner.into_grip_by_mark(&marked, None), queued, tether }
 }
 
 /// Says whether it ran.
@@ -54,7 +54,7 @@ fn cancel_by_word(task: &dyn Task) -> bool {
 /// As whoever takes the task out of the queue does.
 fn see_to(cancelled: Option<Cancelled>, queued: TaskRef) {
     match cancelled {
-        Some(Cancelled::ByMark(gone)) => gone.settle(queued),
+        Some(Cancelled::ByMark(gone)) => drop(gone.settle(queued)),
         _ => drop(queued),
     }
 }

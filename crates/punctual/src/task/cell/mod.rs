@@ -58,7 +58,7 @@ use crate::unobserved::Unread;
 use crate::unwind;
 
 pub(crate) use extra::Traits;
-pub(crate) use grip::{ByMark, Gone, Grip};
+pub(crate) use grip::{ByMark, Gone, Grip, Marked};
 pub(crate) use header::Header;
 use header::{Guard, Phase};
 pub(crate) use refs::{Half, Owner, TaskRef, TypedRef, allocate, allocate_plain};
