@@ -2,7 +2,7 @@
 
 use crate::step::{self, Step};
 use crate::workspace::Workspace;
-use crate::{catalogue, count, differential, docs, engine, features, kits, lint, loom, sanitize, test};
+use crate::{catalogue, count, differential, docs, engine, features, kits, lint, loom, msrv, sanitize, test};
 use std::process::ExitCode;
 
 /// Every step, in the order in which they run.
@@ -12,6 +12,7 @@ pub(crate) fn steps() -> impl Iterator<Item = &'static Step> {
         catalogue::STEPS,
         engine::STEPS,
         features::STEPS,
+        msrv::STEPS,
         docs::STEPS,
         test::STEPS,
         kits::STEPS,

@@ -16,6 +16,7 @@ mod json;
 mod kits;
 mod lint;
 mod loom;
+mod msrv;
 mod process;
 mod sanitize;
 mod step;

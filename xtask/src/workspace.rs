@@ -22,6 +22,8 @@ pub(crate) struct Package {
     pub(crate) name: String,
     /// The directory of its `Cargo.toml`.
     pub(crate) root: PathBuf,
+    /// The oldest compiler that it promises to build with.
+    pub(crate) rust: Option<String>,
     /// Every feature but `default`.
     pub(crate) features: Vec<String>,
     /// Its integration tests, by name.
@@ -94,6 +96,7 @@ impl Package {
         Some(Package {
             name: package.member("name").text()?.to_owned(),
             root: Path::new(package.member("manifest_path").text()?).parent()?.to_owned(),
+            rust: package.member("rust_version").text().map(str::to_owned),
             features: features.filter(|name| name != "default").collect(),
             tests: tests.filter_map(|target| Some(target.member("name").text()?.to_owned())).collect(),
         })
@@ -211,7 +214,7 @@ mod tests {
     use super::*;
 
     fn sample() -> Workspace {
-        let text = r#"{"target_directory":"/t","packages":[{"name":"p","manifest_path":"/w/crates/p/Cargo.toml",
+        let text = r#"{"target_directory":"/t","packages":[{"name":"p","rust_version":"1.85","manifest_path":"/w/crates/p/Cargo.toml",
             "features":{"default":["a"],"a":[],"b":["dep:c"]},
             "targets":[{"kind":["lib"],"name":"p"},{"kind":["test"],"name":"stress"}]}]}"#;
         Workspace::from_metadata("/w".into(), &Value::parse(text).unwrap()).unwrap()
@@ -223,6 +226,7 @@ mod tests {
         let package = workspace.package("p").unwrap();
         assert_eq!(package.features, ["a", "b"]);
         assert_eq!(package.root, Path::new("/w/crates/p"));
+        assert_eq!(package.rust.as_deref(), Some("1.85"));
         assert!(workspace.has_test("p", "stress"));
         assert!(!workspace.has_test("p", "p"), "a library is not an integration test");
         assert!(!workspace.has_test("q", "stress"));
