@@ -10,6 +10,15 @@
 //! The pool has those counts meanwhile, and would keep itself there; when it is shut down it gives them up ([`inbox`](super::inbox),
 //! invariant 8).
 //!
+//! Counts are given up under the pool's locks, too, and nothing of a user's goes with them: they are never the last. Whoever has
+//! such a lock has the pool by another count, that of an executor, of a worker, or of a handle that is in use; and an executor
+//! shuts the pool down before it lets go.
+//!
+//! # Paths not taken
+//! *Counts left with tasks that are yet to run,* by handles that have gone, and handed on by the worker that has run them: two
+//! read-modify-writes less for each, and some fifty instructions more. Tasks within 100 ms 4.09 to 3.88 million a second, at once 11.6
+//! to 10.7.
+//!
 //! They are held by whoever may submit (`scheduler/mod.rs`), not by the pool, which would keep itself there.
 
 use std::array;
