@@ -510,3 +510,31 @@ fn an_idle_worker_takes_what_was_left_while_another_was_on_its_way() {
         end(&executor);
     });
 }
+
+/// Invariant 8 of the inbox: what handles have left, and others take, keeps the pool no longer than it runs.
+#[test]
+fn counts_that_are_left_and_taken_beside_a_stop_do_not_keep_the_pool() {
+    explore(2, || {
+        let runs: &'static AtomicUsize = Box::leak(Box::default());
+        let executor = start(&ManualClock::new(), 0);
+        executor.prestart_core_thread();
+        let weak = Arc::downgrade(executor.pool());
+        far_and_weightless::<2>(&executor, runs).into_iter().for_each(|handle| assert!(handle.cancel()));
+        let [handle] = far_and_weightless(&executor, runs);
+        let scheduler = executor.scheduler();
+        let other = thread::spawn(move || {
+            assert!(handle.cancel() || handle.is_done());
+            drop(handle);
+            drop(scheduler.schedule(STEP, || ()).map(|next| next.cancel()));
+        });
+        drop(executor.shutdown_now());
+        other.join().unwrap();
+        end(&executor);
+        drop(executor);
+        // The thread of the worker may have a step to go.
+        while weak.strong_count() > 0 {
+            thread::yield_now();
+        }
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
+    });
+}
