@@ -20,7 +20,7 @@ use std::time::Duration;
 use punctual_engine::{Fired, RunState, ShutdownPolicy, TaskKey, Tick, TimerQueue, is_finished, may_run};
 
 use super::inbox::{CROWD, LANES};
-use super::lane::{KEYS, Letter, MOST, ROOM};
+use super::lane::{Letter, MOST, ROOM};
 use super::leader::{Post, Waiting};
 use super::priority::Priorities;
 use super::queued::Queued;
@@ -30,7 +30,6 @@ use super::tally::Tally;
 use super::tether::Tether;
 use super::wall::Compared;
 use crate::error::RejectReason;
-use crate::fetch;
 use crate::park::Parker;
 use crate::policy::OnCancel;
 use crate::series::Due;
@@ -77,7 +76,7 @@ pub(crate) struct Core {
     /// Such tasks out of the inbox that were cancelled by their marks, and may be on their way to the queue.
     pub(super) gone: Vec<Gone>,
     /// Room for the keys of those.
-    gone_keys: Vec<TaskKey>,
+    pub(super) gone_keys: Vec<TaskKey>,
     /// What the handles of those counted for, by its lane, for the handles of others: see [`tether`](super::tether).
     pub(super) left: [Vec<Arc<Tether>>; LANES],
     /// Whether several came out of the inbox when it was last emptied.
@@ -233,83 +232,6 @@ impl Core {
     pub(crate) fn set_on_cancel(&mut self, on_cancel: OnCancel) {
         self.may_have_kept |= self.on_cancel == OnCancel::KeepUntilDue && on_cancel == OnCancel::Remove;
         self.on_cancel = on_cancel;
-    }
-
-    /// Whether a task that is cancelled may stay in the queue until somebody looks: nobody is to be told when that is empty, or
-    /// has room again.
-    pub(super) fn may_withdraw(&self) -> bool {
-        self.state == RunState::Running
-            && self.on_cancel == OnCancel::Remove
-            && self.sizes.capacity.is_none()
-            && self.sizes.core > 0
-            && !self.sizes.core_times_out
-    }
-
-    /// How many that were withdrawn have not left the queue.
-    pub(super) fn left_over(&self) -> usize {
-        self.withdrawn.len() + self.gone.len()
-    }
-
-    /// Takes out what was withdrawn, or as much of it as can be done at once.
-    pub(super) fn take_out_some(&mut self) {
-        if !self.gone.is_empty() {
-            self.take_out_gone();
-        }
-        if !self.withdrawn.is_empty() {
-            // Nothing of a user's is dropped here: see invariant 6 of the inbox.
-            let seen = self.queue.cancel_each(&self.withdrawn, drop);
-            self.withdrawn.drain(..seen);
-        }
-    }
-
-    /// How many are gone, but not yet in the queue.
-    pub(super) fn gone_on_the_way(&self) -> usize {
-        self.gone.iter().filter(|gone| gone.key() == TaskKey::NONE).count()
-    }
-
-    /// The slots of what was withdrawn are wanted soon.
-    pub(super) fn fetch_withdrawn(&self) {
-        let keys = self.withdrawn.iter().copied().chain(self.gone.iter().map(Gone::key));
-        keys.for_each(|key| fetch::for_writing(self.queue.place_of(key)));
-    }
-
-    fn take_out_gone(&mut self) {
-        let may_withdraw = self.may_withdraw();
-        let Self { gone, gone_keys, queue, left, .. } = self;
-        // Those that are on their way to the queue are left; they come first.
-        let mut on_the_way = 0;
-        for at in 0..gone.len() {
-            if gone[at].key() == TaskKey::NONE {
-                gone.swap(on_the_way, at);
-                on_the_way += 1;
-            }
-        }
-        // The last first, so that each can be taken off the end.
-        gone_keys.clear();
-        gone_keys.extend(gone[on_the_way..].iter().rev().map(Gone::key));
-        let seen = queue.cancel_each(gone_keys, |task| {
-            // A worker has taken those out that do not come.
-            while let Some(gone) = gone.pop() {
-                if gone.is(&task) {
-                    let Some(tether) = gone.settle(task) else { return };
-                    let left = &mut left[tether.lane()];
-                    if may_withdraw && left.len() < KEYS {
-                        left.push(tether);
-                    }
-                    return;
-                }
-            }
-        });
-        gone.truncate(on_the_way + gone_keys.len() - seen);
-    }
-
-    /// Takes out all that was withdrawn. For whoever holds the inbox and has emptied it.
-    pub(super) fn take_out(&mut self) {
-        // What has no key now is not on its way here: nobody need wait for it.
-        self.gone.retain(|gone| gone.key() != TaskKey::NONE);
-        while self.left_over() > 0 {
-            self.take_out_some();
-        }
     }
 
     /// Queues what has come out of the inbox.

@@ -44,6 +44,7 @@ mod tally;
 mod tether;
 mod wake;
 mod wall;
+mod withdrawn;
 mod worker;
 
 use std::io;
